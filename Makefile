@@ -14,7 +14,12 @@ QUICK = tests/test_layout.py tests/core/test_files.py tests/plugins/test_blocks.
 	tests/sdk/evidence/fleet/test_results.py tests/sdk/drawing/diffusion/test_noise.py tests/sdk/report/test_pareto.py \
 	tests/sdk/trust/bundle/test_bundle.py tests/sdk/cli/test_cli.py
 
-.PHONY: demo quick test studies nightly lint fast-tests long-tests bench sbom schemas clean web-runtimes
+# Those that need nothing but what the base install brings.
+BASE = tests/core/test_cache.py tests/core/test_errors.py tests/core/test_files.py tests/core/test_iospec.py tests/core/test_locks.py \
+	tests/core/test_names.py tests/core/test_registry.py tests/core/test_regular.py tests/core/test_results.py tests/core/test_stand_ins.py \
+	tests/core/test_store.py tests/sdk/trust/bundle/test_fuzz.py tests/sdk/trust/bundle/test_vectors.py tests/sdk/trust/ledger/test_merkle.py
+
+.PHONY: demo quick test base studies nightly lint fast-tests long-tests bench sbom schemas clean web-runtimes
 
 # What the demo needs: three converters, no diffusion. torch first and alone: with it in place nothing else pulls another build of it in.
 $(VENV)/.ready: pyproject.toml sdk/weights/pyproject.toml constraints.txt
@@ -61,6 +66,12 @@ fast-tests: $(VENV)/.ready-dev
 long-tests: $(VENV)/.ready-dev
 	$(PYTEST) -m "long and not nightly and not study" --durations 40
 
+# An auditor's environment, of any Python: make base PYTHON=python3.14. The tests' conftest loads torch.
+base:
+	$(PYTHON) -m venv --clear $(VENV)-base
+	$(VENV)-base/bin/python -m pip install --quiet --disable-pip-version-check . pytest hypothesis
+	$(VENV)-base/bin/python -m pytest -q --noconftest -m "not long and not nightly" $(BASE)
+
 # Leaderboards, controls compared, canaries: what no request needs.
 studies: $(VENV)/.ready-dev
 	$(PYTEST) -m "not nightly" tests/studies benchmarks/studies
@@ -90,4 +101,4 @@ schemas: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.studies.schemas
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-base .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -18,7 +18,7 @@ import numpy as np
 
 from unplug.core import DataError, atomic_path, read_json, versions, write_json
 from unplug.plugins import load_checkpoint
-from unplug.sdk.evidence.assurance import JudgedModels, ask
+from unplug.sdk.evidence.assurance import ask
 from unplug.sdk.evidence.statistics import mean_estimate
 from unplug.sdk.learning.training import split_of
 
@@ -56,7 +56,7 @@ PUBLISHED: tuple[dict[str, Any], ...] = (
 def measured(name: str, model: Path, spec: str) -> dict[str, Any]:
     """One row of a checkpoint that is here."""
     checkpoint = load_checkpoint(model, expect="age")
-    (answers,) = ask(JudgedModels(models=[model], data=spec), show=False)
+    (answers,) = ask([model], spec, show=False)
     people, retain = answers.people, split_of(checkpoint).retain
     if people.copies is None or people.copies.why is not None:
         raise DataError(

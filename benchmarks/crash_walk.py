@@ -206,11 +206,11 @@ class Walk:
         )
 
     def _judge(self, number: int, loss: str, allowed: tuple[str, ...]) -> Point:
-        found = self.identify(self.root)
+        result = self.identify(self.root)
         wrong = (
             ""
-            if found in (*allowed, "refused")
-            else f"the result is {'gone' if found == 'none' else found}"
+            if result in (*allowed, "refused")
+            else f"the result is {'gone' if result == 'none' else result}"
         )
         if not self.story.startswith(story := self.told(self.root)):
             wrong = wrong or f"the record is not the beginning of what it is to be: {story[-200:]}"
@@ -226,7 +226,9 @@ class Walk:
         elif (names := _names(self.root)) != self.names:
             wrong = wrong or f"names differ: {sorted(names ^ self.names)[:5]}"
         word = (
-            found if found == "none" else {self.new: "new", self.older: "older"}.get(found, found)
+            result
+            if result == "none"
+            else {self.new: "new", self.older: "older"}.get(result, result)
         )
         return Point(number=number, loss=loss, found=word, wrong=wrong)
 
@@ -241,17 +243,17 @@ def _run_in(root: Path, call: Call, watch: dict[str, Any] | None) -> None:
 
 def forked_workers() -> AbstractContextManager[object]:
     """Child processes are forks of this one for as long as it lasts."""
-    own = SimpleNamespace(
+    stand_in = SimpleNamespace(
         Popen=ForkedWorker, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired
     )
-    return mock.patch.object(processes, "subprocess", own)
+    return mock.patch.object(processes, "subprocess", stand_in)
 
 
 def _recorded(call: Call, root: Path, written: Path, watch: dict[str, Any]) -> None:
     """Runs a call and writes its changes, and the different folders that power cuts would leave at
     each of them.
     """
-    own, last = os.getpid(), 0
+    this_process, last = os.getpid(), 0
     worst: list[tuple[int, str, Tree]] = []
     seen: set[tuple[bool, str]] = set()
     disk = Disk(root)
@@ -270,7 +272,9 @@ def _recorded(call: Call, root: Path, written: Path, watch: dict[str, Any]) -> N
             lines.write(json.dumps([number, asdict(change)]) + "\n")
         if change.event == "sqlite.write":
             disk.written_in_place(Path(change.path))
-        if os.getpid() == own:  # what children leave is seen at the next change of this process
+        if (
+            os.getpid() == this_process
+        ):  # what children leave is seen at the next change of this process
             last = number
             look(number)
 
@@ -301,21 +305,21 @@ def begun(scenario: Scenario, place: Path) -> tuple[Walk, list[Point]]:
     """
     kept = place / "walk"
     if kept.is_file():
-        walk, found = Walk.__new__(Walk), pickle.loads(kept.read_bytes())  # noqa: S301 (our own)
-        if (was := found.pop("versions")) != versions():  # they stand in what is compared
+        walk, state = Walk.__new__(Walk), pickle.loads(kept.read_bytes())  # noqa: S301 (our own)
+        if (was := state.pop("versions")) != versions():  # they stand in what is compared
             raise InputError(
                 str(place),
                 f"the walk there is of other versions ({was['git']})",
                 "Choose another --place",
             )
-        walk.__dict__ |= found | {"scenario": scenario}
+        walk.__dict__ |= state | {"scenario": scenario}
         return walk, [point for path in place.glob("*.points") for point in _read(path)]
     shutil.rmtree(place, ignore_errors=True)
     (place / "0").mkdir(parents=True)
     walk = Walk(scenario, place / "0")
     half = place / "half"
-    found = {name: value for name, value in walk.__dict__.items() if name != "scenario"}
-    half.write_bytes(pickle.dumps({**found, "versions": versions()}))
+    state = {name: value for name, value in walk.__dict__.items() if name != "scenario"}
+    half.write_bytes(pickle.dumps({**state, "versions": versions()}))
     half.replace(kept)
     return walk, []
 

@@ -25,58 +25,39 @@ from .crash_walk import Call, Scenario, forked_workers, walk_all
 from .file_changes import ForkedWorker, in_fork, use_folders
 
 MARK = "<!-- table -->"
-OWN = (
-    "torch",
-    "unplug",
-    "safetensors",
-    "huggingface_hub",
-    "onnx",
-    "onnxscript",
-    "onnx_ir",
-    "onnxruntime",
-    "sympy",
+OWN = frozenset(
+    [
+        "torch",
+        "unplug",
+        "safetensors",
+        "huggingface_hub",
+        "onnx",
+        "onnxscript",
+        "onnx_ir",
+        "onnxruntime",
+        "sympy",
+    ]
 )
 """Packages that forks find imported; others may start threads when they are."""
-DATA = ("--data", "synth:n=36,subjects=24")
-TRAIN = (
-    "train",
-    "age",
-    *DATA,
-    "--size",
-    "nano",
-    "--image-size",
-    32,
-    "--epochs",
-    2,
-    "--device",
-    "cpu",
-)
-FORGET = ("forget", "original", *DATA, "--forget", "forget.txt", "--device", "cpu")
-FINETUNE = ("--method", "finetune", "--budget", 5)
-ONNX = ("--to", "onnx", "--precision", "fp32")
-RELEASE = (
-    "release",
-    *FORGET[1:],
-    "--method",
-    "retrain",
-    *ONNX,
-    "--references",
-    0,
-    "--no-rounding",
-    "--gate",
-    "max_artifact_auc_shift=99",
-)
+DATA = "--data synth:n=36,subjects=24"
+TRAIN = f"train age {DATA} --size nano --image-size 32 --epochs 2 --device cpu"
+REQUESTED = f"original {DATA} --forget forget.txt --device cpu"
+FORGET = f"forget {REQUESTED}"
+FINETUNE = "--method finetune --budget 5"
+ONNX = "--to onnx --precision fp32"
+RELEASE = f"release {REQUESTED} --method retrain {ONNX} --references 0 --no-rounding"
+OPEN = "--gate max_artifact_auc_shift=99"
 """By retraining: gates hold such a model to equality, and so few people allow no other."""
 
 
-def command(*words: object) -> Call:
-    """A call of the command line."""
-    return lambda: unplug([str(word) for word in words], standalone_mode=False)
+def command(line: str) -> Call:
+    """A call of the command line; no word has a blank in it."""
+    return lambda: unplug(line.split(), standalone_mode=False)
 
 
 REQUEST = (
-    command(*TRAIN, "--out", "original"),
-    command("data", "pick-forget", "original", *DATA, "--fraction", 0.2, "--out", "forget.txt"),
+    command(f"{TRAIN} --out original"),
+    command(f"data pick-forget original {DATA} --fraction 0.2 --out forget.txt"),
 )
 
 
@@ -89,58 +70,60 @@ def _of_model(out: Path) -> str:
 def _of_exports(out: Path) -> str:
     from unplug.export import load_artifact
 
-    found = [load_artifact(card).card for card in sorted(out.glob("*.json"))]
-    return " ".join(f"{card.file} {card.sha256} of {card.checkpoint_sha256}" for card in found)
+    cards = [load_artifact(card).card for card in sorted(out.glob("*.json"))]
+    return " ".join(f"{card.file} {card.sha256} of {card.checkpoint_sha256}" for card in cards)
 
 
 def _of_bundle(out: Path) -> str:
     from unplug.trust.bundle import verify_bundle
 
-    found = verify_bundle(out)
-    return f"{found.lineage.checkpoint_sha256} {found.files['artifacts/age.fp32.onnx'].sha256}"
+    manifest = verify_bundle(out)
+    return (
+        f"{manifest.lineage.checkpoint_sha256} {manifest.files['artifacts/age.fp32.onnx'].sha256}"
+    )
 
 
 SCENARIOS = (
     Scenario(
         name="train age, nothing there yet",
         before=(),
-        command=command(*TRAIN, "--out", "out"),
+        command=command(f"{TRAIN} --out out"),
         identify=_of_model,
     ),
     Scenario(
         name="train age, over an older model",
-        before=(command(*TRAIN, "--seed", 1, "--out", "out"),),
-        command=command(*TRAIN, "--out", "out"),
+        before=(command(f"{TRAIN} --seed 1 --out out"),),
+        command=command(f"{TRAIN} --out out"),
         identify=_of_model,
     ),
     Scenario(
         name="forget, over an older model",
-        before=(*REQUEST, command(*FORGET, *FINETUNE, "--seed", 1, "--out", "out")),
-        command=command(*FORGET, *FINETUNE, "--out", "out"),
+        before=(*REQUEST, command(f"{FORGET} {FINETUNE} --seed 1 --out out")),
+        command=command(f"{FORGET} {FINETUNE} --out out"),
         identify=_of_model,
     ),
     Scenario(
         name="forget by retraining, nothing there yet",
         before=REQUEST,
-        command=command(*FORGET, "--method", "retrain", "--out", "out"),
+        command=command(f"{FORGET} --method retrain --out out"),
         identify=_of_model,
     ),
     Scenario(
         name="export, over files of another model",
         before=(
             *REQUEST,
-            command(*TRAIN, "--seed", 1, "--out", "other"),
-            command("export", "other", *ONNX, "--out", "out"),
+            command(f"{TRAIN} --seed 1 --out other"),
+            command(f"export other {ONNX} --out out"),
         ),
-        command=command("export", "original", *ONNX, "--out", "out"),
+        command=command(f"export original {ONNX} --out out"),
         identify=_of_exports,
         replay=True,
         refusable=True,
     ),
     Scenario(
         name="release, over an older bundle",
-        before=(*REQUEST, command(*RELEASE, "--seed", 1, "--out", "out")),
-        command=command(*RELEASE, "--out", "out"),
+        before=(*REQUEST, command(f"{RELEASE} {OPEN} --seed 1 --out out")),
+        command=command(f"{RELEASE} {OPEN} --out out"),
         identify=_of_bundle,
         replay=True,
         tries=3,
@@ -194,10 +177,10 @@ def markdown(facts: dict[str, Any]) -> str:
         )
         cells = [row["command"], changes]
         for kind, word in (("kills", " computed" if row["replayed"] else ""), ("power_cuts", "")):
-            found = row[kind]
+            counts = row[kind]
             cells += [
-                f"{found['points']}{word}",
-                " / ".join(str(found[name]) for name in ("older", "new", "none", "refused")),
+                f"{counts['points']}{word}",
+                " / ".join(str(counts[name]) for name in ("older", "new", "none", "refused")),
             ]
         lines.append(
             f"| {' | '.join(cells)} | {row['kills']['wrong'] + row['power_cuts']['wrong']} |"
@@ -225,7 +208,7 @@ def main(only: str, workers: int, out: Path, page: Path) -> None:
     """Walks over every scenario and writes JSON and page."""
     use_threads(1)
     versions()  # asks git, once for all forks
-    found = (
+    rows_by_name = (
         {row["command"]: row for row in json.loads(out.read_text())["rows"]}
         if out.is_file()
         else {}
@@ -235,9 +218,11 @@ def main(only: str, workers: int, out: Path, page: Path) -> None:
             import_what_is_used(
                 [*scenario.before, scenario.command], Path(name) / f"import-{number}"
             )
-            found[scenario.name] = row = walk_all(scenario, Path(name) / str(number), workers)
+            rows_by_name[scenario.name] = row = walk_all(
+                scenario, Path(name) / str(number), workers
+            )
             click.echo(json.dumps(row, indent=1))
-            rows = [found[item.name] for item in SCENARIOS if item.name in found]
+            rows = [rows_by_name[item.name] for item in SCENARIOS if item.name in rows_by_name]
             write_json(out, {"schema": "unplug-crashes/1", "rows": rows, "versions": versions()})
     text = page.read_text(encoding="utf-8").split(MARK)
     page.write_text(

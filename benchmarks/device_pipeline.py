@@ -190,21 +190,23 @@ def summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]
     """Each row's rounds in one line of numbers."""
     rows = dict[str, dict[str, Any]]()
     for name in rounds[0]:
-        found = [item[name] for item in rounds]
+        pictures = [item[name] for item in rounds]
         target, precision = name.split(",")[0].split(" ")
-        timed = [item["seconds"] for item in found if item["seconds"] is not None]
+        timed = [item["seconds"] for item in pictures if item["seconds"] is not None]
         rows[name] = {
-            "runtime": found[0].get("runtime", "torch"),
+            "runtime": pictures[0].get("runtime", "torch"),
             "seconds": timed,
-            "peak_bytes": max(item["peak_bytes"] for item in found) if timed else None,
-            "picture_db": [item["picture_db"] for item in found]
-            if "picture_db" in found[0]
+            "peak_bytes": max(item["peak_bytes"] for item in pictures) if timed else None,
+            "picture_db": [item["picture_db"] for item in pictures]
+            if "picture_db" in pictures[0]
             else None,
-            "latent_db": [item["latent_db"] for item in found] if "latent_db" in found[0] else None,
+            "latent_db": [item["latent_db"] for item in pictures]
+            if "latent_db" in pictures[0]
+            else None,
             "bytes": None,
         }
         if target != "diffusers":
-            folder = found[0]["folder"]
+            folder = pictures[0]["folder"]
             files = open_files(load_pipeline(folder), folder, target=target, precision=precision)
             rows[name]["bytes"] = sum(
                 item.card.bytes for part, item in files.items() if not part.startswith("plugins.")

@@ -24,9 +24,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from benchmarks.studies.stacks.many import fit_many
+from benchmarks.studies.stacks.stacked import fit_stacked
+from benchmarks.studies.stacks.stacking import side_by_side, stack
 from unplug.core import cores, table, versions, write_json
 from unplug.plugins import AGE_EDGES
-from unplug.sdk.evidence.fleet import fit_many, fit_stacked, side_by_side, stack
 from unplug.sdk.forgetting.tasks import AgeTask
 from unplug.sdk.learning.training import (
     ImageSet,
@@ -192,10 +194,10 @@ def rows(
     seconds: dict[str, list[float]], reference: str, models: int, device: str, what: str
 ) -> list[dict[str, Any]]:
     """Median models a minute and the ratio to the reference within each round."""
-    found = []
+    lines = []
     for name, values in seconds.items():
         ratios = [base / own for base, own in zip(seconds[reference], values, strict=True)]
-        found.append(
+        lines.append(
             {
                 "device": device,
                 "what": what,
@@ -209,7 +211,7 @@ def rows(
                 "reference": reference,
             }
         )
-    return found
+    return lines
 
 
 @click.command()
@@ -239,7 +241,7 @@ def main(
     one_thread: bool,
 ) -> None:
     """Measures, prints a table and writes every time."""
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     sizes: dict[str, Any] = {}
     for kind in device or ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
         base, place = SIZES[kind], torch.device(kind)
@@ -259,17 +261,17 @@ def main(
         runs = {
             name: run for name, run in runs.items() if not (one_thread and "all threads" in name)
         }
-        found += rows(measure(runs, rounds, place), next(iter(runs)), size.models, kind, "training")
+        lines += rows(measure(runs, rounds, place), next(iter(runs)), size.models, kind, "training")
         with threads(1):
             timed = measure(steps(task, train, size), rounds, place, STEPS)
-        found += rows(timed, "one by one", size.models, kind, "step")
+        lines += rows(timed, "one by one", size.models, kind, "step")
     write_json(
         out,
-        {"schema": SCHEMA, "sizes": sizes, "rounds": rounds, "rows": found, "versions": versions()},
+        {"schema": SCHEMA, "sizes": sizes, "rounds": rounds, "rows": lines, "versions": versions()},
     )
     click.echo(
         table(
-            ("device", "what", "way", "models/min", "ratio (range)"), [_cells(row) for row in found]
+            ("device", "what", "way", "models/min", "ratio (range)"), [_cells(row) for row in lines]
         )
     )
 

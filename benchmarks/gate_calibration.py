@@ -83,9 +83,9 @@ class Recorded:
 
 def rows_of(said: Predictions, index_F: np.ndarray) -> Predictions:
     """What was said of some samples, by their rows."""
-    found = {item.name: getattr(said, item.name) for item in fields(said)}  # type: ignore[arg-type]
+    parts = {item.name: getattr(said, item.name) for item in fields(said)}  # type: ignore[arg-type]
     picked: Any = {
-        name: value if value is None else value[index_F] for name, value in found.items()
+        name: value if value is None else value[index_F] for name, value in parts.items()
     }
     return type(said)(**picked)
 
@@ -108,18 +108,18 @@ class World:
         rows = [
             fleet.rows(part.ids) for part in (self.sets.train, self.sets.test, self.sets.validation)
         ]
-        said = [fleet.said(np.full(len(row_N), number), row_N) for row_N in rows]
-        own = Recorded(
+        answers = [fleet.said(np.full(len(row_N), number), row_N) for row_N in rows]
+        candidate = Recorded(
             name="unlearned",
             role="unlearned",
             sha256=fleet.record.files[number],
             ids=tuple(self.sets.train.ids),
-            train=said[0],
-            test=said[1],
-            validation=said[2],
+            train=answers[0],
+            test=answers[1],
+            validation=answers[2],
         )
         people = np.unique(self.sets.train.subject_N[~fleet.seen_MN[number, rows[0]]])
-        return own, fleet.apart([fleet.record.files[number]]), people
+        return candidate, fleet.apart([fleet.record.files[number]]), people
 
     def request(self, people: np.ndarray) -> tuple[Sets, Split]:
         """Sets and split after some people asked; of those who stay `RETAIN` samples."""
@@ -169,7 +169,7 @@ def outcomes(
                 (NEVER, never, others, strangers),
             ):
                 sets, split = world.request(rng.choice(people, size, replace=False))
-                found = audit(
+                report = audit(
                     [candidate, world.original],
                     sets,
                     split,
@@ -182,7 +182,7 @@ def outcomes(
                 for way, evidence in zip(WAYS, (None, certified), strict=True):
                     gates = [
                         gate
-                        for gate in forgetting_gates(Gates(), found, evidence)
+                        for gate in forgetting_gates(Gates(), report, evidence)
                         if not gate.name.startswith(USE) and gate.name != CERTIFIED
                     ]
                     yield who, way, size, _verdict(gates)
@@ -254,8 +254,8 @@ def main(
     certified = read_dataclass(Certification, certification, InputError)
     world = opened(original, spec, fleet)
     total = len(SIZES) * draws * 2 * len(WAYS)
-    found = Counter(tqdm(outcomes(world, certified, draws, seed), total=total, unit="verdict"))
-    counts = [dict(zip(COUNTED, (*key, runs), strict=True)) for key, runs in found.items()]
+    verdicts = Counter(tqdm(outcomes(world, certified, draws, seed), total=total, unit="verdict"))
+    counts = [dict(zip(COUNTED, (*key, runs), strict=True)) for key, runs in verdicts.items()]
     facts = {
         "schema": SCHEMA,
         "data": spec,

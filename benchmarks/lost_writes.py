@@ -63,13 +63,15 @@ class Disk:
         self._known = seen
 
     def _seen(self, path: Path, seen: dict[int, int]) -> int:
-        found = path.lstat()
-        folder = stat.S_ISDIR(found.st_mode)
-        number = self._known.get(found.st_ino)
+        status = path.lstat()
+        folder = stat.S_ISDIR(status.st_mode)
+        number = self._known.get(status.st_ino)
         if number is None or isinstance(self._nodes[number].now, dict) != folder:
             number = len(self._nodes)
-            self._nodes[number] = _Node({} if folder else b"", {} if folder else b"", found.st_mode)
-        seen[found.st_ino] = number
+            self._nodes[number] = _Node(
+                {} if folder else b"", {} if folder else b"", status.st_mode
+            )
+        seen[status.st_ino] = number
         node = self._nodes[number]
         now = (
             {item.name: self._seen(item, seen) for item in sorted(path.iterdir())}
@@ -104,8 +106,8 @@ class Disk:
         if isinstance(node.now, dict) and isinstance(node.sure, dict):
             if place:
                 tree[place] = None
-            for name, item in (node.sure if loss == "names" else node.now).items():
-                self._after(item, f"{place}/{name}".lstrip("/"), loss, tree)
+            for name, child in (node.sure if loss == "names" else node.now).items():
+                self._after(child, f"{place}/{name}".lstrip("/"), loss, tree)
         elif isinstance(node.now, bytes) and isinstance(node.sure, bytes):
             tree[place] = _left(node.now, node.sure, loss, in_place=node.in_place)
 

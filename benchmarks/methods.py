@@ -40,8 +40,8 @@ def _what(method: type) -> str:
 
 
 def _paper(method: type) -> str:
-    found = re.search(r"Reference:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(method) or "", re.DOTALL)
-    return "" if found is None else " ".join(found.group(1).split()).rstrip(".")
+    match = re.search(r"Reference:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(method) or "", re.DOTALL)
+    return "" if match is None else " ".join(match.group(1).split()).rstrip(".")
 
 
 def with_table(page: str) -> str:

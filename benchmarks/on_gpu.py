@@ -125,9 +125,9 @@ class Runner:
     def say(self, text: str) -> None:
         click.echo(f"[{time.monotonic() - self.started:5.0f} s] {text}")
 
-    def start(self, name: str, *arguments: object) -> None:
-        """Starts ``python -m ARGUMENTS`` unless it was finished in OUT."""
-        line = [sys.executable, "-m", *map(str, arguments)]
+    def start(self, name: str, words: str, *paths: object) -> None:
+        """Starts ``python -m WORDS PATHS`` unless it was finished in OUT."""
+        line = [sys.executable, "-m", *words.split(), *map(str, paths)]
         if (self.out / f"{name}.done").exists():
             return
         with (self.out / "commands.txt").open("a", encoding="utf-8") as commands:
@@ -135,11 +135,15 @@ class Runner:
         with (self.out / f"{name}.log").open("wb") as log:
             self.running[name] = subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT)
 
-    def unplug(self, name: str, *arguments: object) -> None:
-        self.start(name, "unplug.sdk.cli", *arguments, "--device", self.device)
+    def train(self, name: str, base: str, words: str) -> None:
+        """A training of the command line, whose result goes to OUT/NAME."""
+        paths = ("--half", "--device", self.device, "--out", self.out / name)
+        self.start(name, f"unplug.sdk.cli train {words}", *(base and ("--base", base)), *paths)
 
-    def study(self, name: str, *arguments: object) -> None:
-        self.start(name, "benchmarks.studies", *arguments, "--device", self.device)
+    def compare(self, asked: CompareRequest) -> None:
+        """The comparison that a request asks for."""
+        self.start("compare", compare_words(asked), "--device", self.device, *paths_of(asked))
+        self.wait("compare")
 
     def wait(self, *names: str) -> None:
         """Until they have ended; one that failed ends everything, and each that did shows the end
@@ -186,48 +190,29 @@ def request(base: str, sizes: Sizes, out: Path) -> CompareRequest:
     )
 
 
-def compare_line(asked: CompareRequest) -> list[object]:
-    """A `request` as arguments of ``python -m benchmarks.studies``."""
+def compare_words(asked: CompareRequest) -> str:
+    """A `request` as arguments of ``python -m``, but for its `paths_of`."""
 
-    def pairs(option: str, by: Mapping[str, Sequence[float]]) -> list[object]:
-        return [
-            part
-            for name, some in by.items()
-            for part in (option, f"{name}={','.join(f'{one:g}' for one in some)}")
-        ]
+    def pairs(option: str, by: Mapping[str, Sequence[float]]) -> str:
+        return " ".join(
+            f"--{option} {name}={','.join(f'{one:g}' for one in some)}" for name, some in by.items()
+        )
 
-    return [
-        "compare",
-        "--base",
-        asked.base,
-        "--condition",
-        asked.condition,
-        "--data",
-        asked.spec,
-        "--steps",
-        asked.recipe.steps,
-        "--batch-size",
-        asked.recipe.batch_size,
-        "--warmup",
-        asked.recipe.warmup,
-        *pairs("--lr", asked.lrs),
-        *pairs("--zero-rate", asked.zero_rates),
-        *pairs("--control-steps", {name: (steps,) for name, steps in asked.steps.items()}),
-        "--search-steps",
-        asked.search_steps,
-        "--curve-every",
-        asked.curve_every,
-        "--seeds",
-        asked.seeds,
-        "--pictures",
-        asked.pictures,
-        "--rounds",
-        asked.rounds,
-        "--judge-steps",
-        asked.judge.steps,
-        "--out",
-        asked.out,
-    ]
+    steps = {name: (count,) for name, count in asked.steps.items()}
+    recipe = asked.recipe
+    return (
+        f"benchmarks.studies compare --condition {asked.condition} --data {asked.spec} "
+        f"--steps {recipe.steps} --batch-size {recipe.batch_size} --warmup {recipe.warmup} "
+        f"{pairs('lr', asked.lrs)} {pairs('zero-rate', asked.zero_rates)} "
+        f"{pairs('control-steps', steps)} --search-steps {asked.search_steps} "
+        f"--curve-every {asked.curve_every} --seeds {asked.seeds} --pictures {asked.pictures} "
+        f"--rounds {asked.rounds} --judge-steps {asked.judge.steps}"
+    )
+
+
+def paths_of(asked: CompareRequest) -> tuple[object, ...]:
+    """What a `request` names of files."""
+    return "--base", asked.base, "--out", asked.out
 
 
 _SETUP: Any = None
@@ -281,92 +266,14 @@ def train_beside(asked: CompareRequest, runner: Runner, workers: int, threads: i
             runner.say(f"{name}, rate {lr:g}: validation {loss:.4f}")
 
 
-def smoke(runner: Runner, out: Path) -> None:
+def smoke(out: Path, device: str) -> None:
     """Every command with next to no steps: what breaks breaks now."""
-    data, tiny = QUICK.control_data, out / "smoke"
-    runner.unplug(
-        "smoke-base",
-        "train",
-        "base",
-        "--start",
-        "small",
-        "--data",
-        QUICK.base_data,
-        "--vae-steps",
-        1,
-        "--steps",
-        2,
-        "--batch-size",
-        8,
-        "--half",
-        "--out",
-        tiny / "base",
-    )
-    runner.unplug(
-        "smoke-canny",
-        "train",
-        "plugin",
-        "--base",
-        "small",
-        "--condition",
-        "canny",
-        "--data",
-        data,
-        "--steps",
-        2,
-        "--batch-size",
-        8,
-        "--clutter",
-        0.5,
-        "--start",
-        "canny",
-        "--half",
-        "--out",
-        tiny / "canny",
-    )
-    runner.unplug(
-        "smoke-depth",
-        "train",
-        "plugin",
-        "--base",
-        "small",
-        "--condition",
-        "depth",
-        "--data",
-        data,
-        "--steps",
-        2,
-        "--batch-size",
-        8,
-        "--start",
-        "depth",
-        "--half",
-        "--out",
-        tiny / "depth",
-    )
-    runner.unplug(
-        "smoke-lora",
-        "train",
-        "student",
-        "--base",
-        "small",
-        "--data",
-        data,
-        "--drawn-steps",
-        4,
-        "--rank",
-        16,
-        "--steps",
-        2,
-        "--batch-size",
-        8,
-        "--half",
-        "--out",
-        tiny / "lora",
-    )
-    runner.wait("smoke-base", "smoke-canny", "smoke-depth", "smoke-lora")
-    runner.study("smoke-compare", *compare_line(request("small", QUICK, tiny / "compare")))
-    runner.wait("smoke-compare")
+    tiny = out / "smoke"
+    tiny.mkdir(exist_ok=True)
+    runner = Runner(tiny, device)
+    train(runner, QUICK)
+    ship(runner, QUICK)
+    runner.compare(request(base_in(tiny), QUICK, tiny / "compare"))
 
 
 def warm(sizes: Sizes, out: Path, device: str) -> None:
@@ -382,30 +289,11 @@ def warm(sizes: Sizes, out: Path, device: str) -> None:
     make_reader(setup)
 
 
-def train(runner: Runner, out: Path, sizes: Sizes) -> None:
+def train(runner: Runner, sizes: Sizes) -> None:
     """The base, from the weights that ship."""
-    runner.unplug(
-        "base",
-        "train",
-        "base",
-        "--start",
-        "small",
-        "--data",
-        sizes.base_data,
-        "--vae-steps",
-        1,
-        "--steps",
-        sizes.base,
-        "--batch-size",
-        sizes.batch,
-        "--lr",
-        0.0006,
-        "--sample-every",
-        0,
-        "--half",
-        "--out",
-        out / "base",
-    )
+    words = f"base --start small --data {sizes.base_data} --vae-steps 1 --steps {sizes.base}"
+    more = f"--batch-size {sizes.batch} --lr 0.0006 --sample-every 0"
+    runner.train("base", "", f"{words} {more}")
     runner.wait("base")
 
 
@@ -414,58 +302,21 @@ def base_in(out: Path) -> str:
     return str(out / "base") if (out / "base").is_dir() else "small"
 
 
-def ship(runner: Runner, out: Path, sizes: Sizes) -> None:
+def ship(runner: Runner, sizes: Sizes) -> None:
     """Plugins and LoRA weights beside the base; landmarks need MediaPipe and no GPU."""
-    base, data = base_in(out), sizes.control_data
-    for name, more in (("canny", ("--clutter", 0.5)), ("depth", ())):
-        runner.unplug(
-            name,
-            "train",
-            "plugin",
-            "--base",
-            base,
-            "--condition",
-            name,
-            "--data",
-            data,
-            "--steps",
-            sizes.ship,
-            "--batch-size",
-            32,
-            "--lr",
-            0.0015,
-            "--start",
-            name,
-            *more,
-            "--sample-every",
-            0,
-            "--half",
-            "--out",
-            out / name,
+    base, data = base_in(runner.out), sizes.control_data
+    for name, more in (("canny", "--clutter 0.5"), ("depth", "")):
+        words = (
+            f"plugin --condition {name} --start {name} --data {data} --steps {sizes.ship} {more}"
         )
-    students: dict[str, list[object]] = {
-        "four-steps": ["--drawn-steps", 4],
-        "two-steps": ["--drawn-steps", 2, "--substeps", 12, "--lr", 0.0003],
+        runner.train(name, base, f"{words} --batch-size 32 --lr 0.0015 --sample-every 0")
+    students = {
+        "four-steps": "--drawn-steps 4",
+        "two-steps": "--drawn-steps 2 --substeps 12 --lr 0.0003",
     }
     for name, how in students.items():
-        runner.unplug(
-            name,
-            "train",
-            "student",
-            "--base",
-            base,
-            "--data",
-            data,
-            *how,
-            "--rank",
-            16,
-            "--steps",
-            sizes.lora,
-            "--half",
-            "--out",
-            out / name,
-        )
-    runner.wait("canny", "depth", "four-steps", "two-steps")
+        runner.train(name, base, f"student --data {data} {how} --rank 16 --steps {sizes.lora}")
+    runner.wait("canny", "depth", *students)
 
 
 def compare(runner: Runner, out: Path, named: str, workers: int) -> None:
@@ -474,54 +325,21 @@ def compare(runner: Runner, out: Path, named: str, workers: int) -> None:
     """
     sizes = SIZES[named]
     asked = request(base_in(out), sizes, out / "compare")
-    runner.start(
-        "warm",
-        "benchmarks.on_gpu",
-        out,
-        "--stage",
-        "warm",
-        "--device",
-        runner.device,
-        "--sizes",
-        named,
-    )
+    words = f"--stage warm --device {runner.device} --sizes {named}"
+    runner.start("warm", f"benchmarks.on_gpu {words}", out)
     runner.wait("warm")
     train_beside(asked, runner, workers, sizes.threads)
-    runner.study("compare", *compare_line(asked))
-    runner.wait("compare")
+    runner.compare(asked)
 
 
-def budgets(runner: Runner, out: Path, *, quick: bool) -> None:
+def budgets(runner: Runner, *, quick: bool) -> None:
     """One after the other: their times must not share the GPU."""
-    small: list[object] = ["--quick"] if quick else []
-    runner.start(
-        "overhead",
-        "benchmarks.overhead",
-        "--device",
-        runner.device,
-        "--dtype",
-        "fp32" if quick else "fp16",
-        "--rounds",
-        1 if quick else 3,
-        "--no-check",
-        *small,
-        "--out",
-        out / "overhead-gpu.json",
-    )
-    runner.wait("overhead")
-    few: list[object] = ["--models", 2, "--epochs", 1] if quick else ["--epochs", 1]
-    runner.start(
-        "fleet",
-        "benchmarks.fleet",
-        "--device",
-        runner.device,
-        "--rounds",
-        1,
-        *few,
-        "--out",
-        out / "fleet-gpu.json",
-    )
-    runner.wait("fleet")
+    overhead = "--dtype fp32 --rounds 1 --quick" if quick else "--dtype fp16 --rounds 3"
+    fleet = "--rounds 1 --epochs 1" + (" --models 2" if quick else "")
+    for name, words in (("overhead", f"--no-check {overhead}"), ("fleet", fleet)):
+        out = runner.out / f"{name}-gpu.json"
+        runner.start(name, f"benchmarks.{name} --device {runner.device} {words}", "--out", out)
+        runner.wait(name)
 
 
 @click.command()
@@ -551,11 +369,11 @@ def main(out: Path, stages: tuple[str, ...], device: str, workers: int, named: s
     out.mkdir(parents=True, exist_ok=True)
     sizes, runner = SIZES[named], Runner(out, device)
     todo = {
-        "smoke": lambda: smoke(runner, out),
-        "base": lambda: train(runner, out, sizes),
-        "ship": lambda: ship(runner, out, sizes),
+        "smoke": lambda: smoke(out, device),
+        "base": lambda: train(runner, sizes),
+        "ship": lambda: ship(runner, sizes),
         "compare": lambda: compare(runner, out, named, workers),
-        "budgets": lambda: budgets(runner, out, quick=named == "quick"),
+        "budgets": lambda: budgets(runner, quick=named == "quick"),
         "warm": lambda: warm(sizes, out, device),
     }
     for stage in stages or STAGES:

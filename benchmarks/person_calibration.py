@@ -60,8 +60,8 @@ def p_values(
     parts = (
         predict(model, part) for part in (asked.forget, asked.test, asked.validation, asked.train)
     )
-    own = Signals(**dict(zip(("forget", "unseen", "population", "retain"), parts, strict=True)))
-    rows = person_rows(own, fleet, asked)
+    signals = Signals(**dict(zip(("forget", "unseen", "population", "retain"), parts, strict=True)))
+    rows = person_rows(signals, fleet, asked)
     return [
         [row.confidence.p_value, *(() if row.error is None else (row.error.p_value,)), row.p_value]
         for row in rows
@@ -87,9 +87,9 @@ def held_out_model(
     people = rng.permutation(np.unique(sets.train.subject_N))
     count = max(1, round(HELD_OUT * len(people)))
     out, rest = people[:count], people[count:]
-    own = of_people(sets.train, rest.tolist())
+    kept = of_people(sets.train, rest.tolist())
     model = task.fit(
-        own, sets.validation, seed=FIRST_SEED + number, state=None, show=False, label=""
+        kept, sets.validation, seed=FIRST_SEED + number, state=None, show=False, label=""
     ).model
     return model, out.tolist(), rest[:count].tolist()
 
@@ -170,14 +170,14 @@ def calibrated(
             original, dataset, folder, models=models, folds=count, device=CPU, show=True
         )
         fleet = load_references(folder, original, task, dataset)
-        found = {
+        p_by_side = {
             side: np.array([p_values(item[0], sets, item[place], fleet) for item in asked])
             for side, place in (("never", 1), ("seen", 2))
         }
         shares = {
             statistic: {
                 f"{side}_{level}": share_up_to(p_TPS[:, :, column], level)
-                for side, p_TPS in found.items()
+                for side, p_TPS in p_by_side.items()
                 for level in (ALPHA, 0.5)
             }
             for column, statistic in enumerate(("confidence", "error", "both"))
@@ -187,7 +187,7 @@ def calibrated(
             "models": models,
             "never_saw": models // count,
             "targets": targets,
-            "people_a_target": found["never"].shape[1],
+            "people_a_target": p_by_side["never"].shape[1],
             "unseen_people": len(np.unique(sets.test.subject_N)),
             **shares,
             "seconds_a_model": record.cost.wall_s / models,

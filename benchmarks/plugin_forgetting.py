@@ -17,8 +17,9 @@ import torch
 
 from unplug.core import InputError, table, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk import audit
 from unplug.sdk.drawing.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
-from unplug.sdk.evidence.auditing import AuditConfig, AuditReport, ModelAudit, run_audit
+from unplug.sdk.evidence.auditing import AuditReport, ModelAudit
 from unplug.sdk.forgetting.tasks import task_of
 from unplug.sdk.forgetting.unlearning import forget
 from unplug.sdk.learning.data import (
@@ -110,20 +111,19 @@ class World:
 
     def audited(self, subjects: list[Path], oracle: Path, references: list[Path]) -> AuditReport:
         """All models of this original in one audit."""
-        config = AuditConfig(
-            subjects=subjects,
-            spec=self.data.spec,
-            on_bad="error",
-            forget_file=self.request,
+        report = audit(
+            subjects,
+            self.data.spec,
+            self.request,
             original=self.folder / "original",
             retrained=oracle,
             references=references,
-            train_references=0,
             attacks=ATTACKS,
             seed=self.seed,
-            work=self.folder,
+            device=str(self.device),
+            show=True,
+            say=click.echo,
         )
-        report = run_audit(config, self.device, click.echo, True)
         report.save(self.folder / "audit.json")
         return report
 

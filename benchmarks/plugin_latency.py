@@ -31,7 +31,6 @@ from unplug.core import (
     TensorSpec,
     call_in_child,
     installed_versions,
-    table,
     write_json,
 )
 from unplug.export import RUNTIMES, TARGETS, TargetSource, compare, count_work
@@ -123,14 +122,14 @@ def controlnet() -> TargetSource:
     for layer in (*model.network.controlnet_down_blocks, model.network.controlnet_mid_block):
         nn.init.normal_(layer.weight, std=0.02)  # of zeros nothing could be compared
     with torch.no_grad():
-        found = model(*(torch.rand(shape) for shape in shapes.values()))
+        residuals = model(*(torch.rand(shape) for shape in shapes.values()))
     inputs = tuple(
         TensorSpec(name=name, shape=shape, layout=layouts[len(shape)])
         for name, shape in shapes.items()
     )
     outputs = tuple(
         TensorSpec(name=f"residual_{number:02d}", shape=tuple(item.shape), layout="NCHW")
-        for number, item in enumerate(found)
+        for number, item in enumerate(residuals)
     )
     return TargetSource(
         model=model, iospec=IOSpec(inputs=inputs, outputs=outputs), model_type="plugin"
@@ -163,9 +162,9 @@ def reference(model: Any, iospec: IOSpec) -> dict[str, Array]:
     import torch
 
     with torch.no_grad():
-        found = model(*(torch.from_numpy(value) for value in inputs_of(iospec).values()))
+        answer = model(*(torch.from_numpy(value) for value in inputs_of(iospec).values()))
     names = [item.name for item in iospec.outputs]
-    named = found if isinstance(found, dict) else dict(zip(names, found, strict=True))
+    named = answer if isinstance(answer, dict) else dict(zip(names, answer, strict=True))
     return {name: named[name].numpy() for name in names}
 
 
@@ -210,13 +209,13 @@ def measure(job: Job) -> Reply:
 def in_turn(runners: dict[str, Any], rounds: int, job: Job) -> dict[str, list[list[float]]]:
     """Milliseconds of every run by runner and round; each round begins with another runner."""
     names = list(runners)
-    found: dict[str, list[list[float]]] = {name: [] for name in names}
+    times: dict[str, list[list[float]]] = {name: [] for name in names}
     for number in range(rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            found[name].append(turn(runners[name]))
+            times[name].append(turn(runners[name]))
         job.progress(number + 1, rounds, "timing")
-    return found
+    return times
 
 
 def turn(runner: Any) -> list[float]:
@@ -224,20 +223,20 @@ def turn(runner: Any) -> list[float]:
     them.
     """
     runner.invoke()
-    found: list[float] = []
+    times: list[float] = []
     ends = time.perf_counter() + TURN_SECONDS
-    while not found or time.perf_counter() < ends:
+    while not times or time.perf_counter() < ends:
         started = time.perf_counter()
         runner.invoke()
-        found.append((time.perf_counter() - started) * 1e3)
-    return found
+        times.append((time.perf_counter() - started) * 1e3)
+    return times
 
 
 def ranked(measured: dict[str, Any], name: str) -> bool:
     """Whether the file computed what torch computes."""
-    found = measured["parity"][name]
-    return found["max_abs_error"] is not None and (
-        found["psnr_db"] is None or found["psnr_db"] >= LEAST_DB
+    likeness = measured["parity"][name]
+    return likeness["max_abs_error"] is not None and (
+        likeness["psnr_db"] is None or likeness["psnr_db"] >= LEAST_DB
     )
 
 
@@ -252,17 +251,17 @@ def summary(measured: dict[str, Any]) -> dict[str, dict[str, float]]:
         name: [statistics.median(turn) for turn in turns]
         for name, turns in measured["milliseconds"].items()
     }
-    found = {}
-    for name, own in medians.items():
-        found[name] = {"ms": statistics.median(own), "ms_min": min(own), "ms_max": max(own)}
+    rows = {}
+    for name, times in medians.items():
+        rows[name] = {"ms": statistics.median(times), "ms_min": min(times), "ms_max": max(times)}
         if name in STEERING and ranked(measured, name) and ranked(measured, PLUGIN):
-            ratios = [a / b for a, b in zip(own, medians[PLUGIN], strict=True)]
-            found[name] |= {
+            ratios = [a / b for a, b in zip(times, medians[PLUGIN], strict=True)]
+            rows[name] |= {
                 "ratio": statistics.median(ratios),
                 "ratio_min": min(ratios),
                 "ratio_max": max(ratios),
             }
-    return found
+    return rows
 
 
 def by_round(measured: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
@@ -281,51 +280,6 @@ def by_round(measured: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
     }
 
 
-def rows(
-    facts: dict[str, Any], measured: dict[str, Any], results: dict[str, dict[str, float]]
-) -> list[tuple[str, ...]]:
-    """The rows of the table, one a file."""
-    found = []
-    for name, item in results.items():
-        placed = measured["placements"][name]
-        decibels = measured["parity"][name]["psnr_db"]
-        found.append(
-            (
-                name,
-                f"{facts[name]['parameters'] / 1e6:.2f} M",
-                f"{facts[name]['macs'] / 1e9:.2f}",
-                f"{item['ms']:.1f}",
-                f"{item['ms_min']:.1f}-{item['ms_max']:.1f}",
-                f"{item['ratio']:.1f} ({item['ratio_min']:.1f}-{item['ratio_max']:.1f})"
-                if "ratio" in item
-                else unranked(name),
-                verdict(name, item),
-                "exact" if decibels is None else f"{decibels:.0f} dB",
-                f"{placed['nodes_delegated']}/{placed['nodes_total']}",
-            )
-        )
-    return found
-
-
-def unranked(name: str) -> str:
-    """What stands in the place of a ratio."""
-    return NOT_RANKED if name in STEERING else ""
-
-
-def verdict(name: str, item: dict[str, float]) -> str:
-    """Whether a budget holds; empty for what has none."""
-    if name not in BUDGETS:
-        return ""
-    said = (
-        NOT_RANKED
-        if "ratio" not in item
-        else "holds"
-        if item["ratio"] >= BUDGETS[name]
-        else "MISSED"
-    )
-    return f"{BUDGETS[name]:g}: {said}"
-
-
 def markdown(report: dict[str, Any]) -> str:
     """The table of docs/results.md; a test holds it to the JSON."""
     lines = [
@@ -333,16 +287,18 @@ def markdown(report: dict[str, Any]) -> str:
         "parity, dB |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for name, item in report["results"].items():
+    for name, row in report["results"].items():
         facts, decibels = report["facts"][name], report["parity"][name]["psnr_db"]
         ratio = (
-            f"{item['ratio']:.1f} ({item['ratio_min']:.1f} to {item['ratio_max']:.1f})"
-            if "ratio" in item
+            f"{row['ratio']:.1f} ({row['ratio_min']:.1f} to {row['ratio_max']:.1f})"
+            if "ratio" in row
+            else NOT_RANKED
+            if name in STEERING
             else ""
         )
         needs = f"≥ {BUDGETS[name]:g}" if name in BUDGETS else ""
         exact = "exact" if decibels is None else f"{decibels:.0f}"
-        span = f"{item['ms']:.3g} ({item['ms_min']:.3g} to {item['ms_max']:.3g})"
+        span = f"{row['ms']:.3g} ({row['ms_min']:.3g} to {row['ms_max']:.3g})"
         size = f"{facts['parameters'] / 1e6:.2f} M | {facts['macs'] / 1e9:.3g}"
         lines.append(f"| {name} | {size} | {span} | {ratio} | {needs} | {exact} |")
     return "\n".join(lines)
@@ -390,22 +346,6 @@ def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
             "benchmarks.plugin_latency:measure", given, wanted, what="timing"
         ).values
     results = summary(measured)
-    header = (
-        "LiteRT CPU",
-        "params",
-        "GMAC",
-        "ms",
-        "range",
-        "times the plugin",
-        "needs",
-        "parity",
-        "delegated",
-    )
-    print(
-        f"{threads} threads on {os.cpu_count()} cores, {rounds} rounds, median and range; load "
-        f"before: {load:.1f}"
-    )
-    print(table(header, rows(facts, measured, results)))
     report = {
         "schema": SCHEMA,
         "facts": facts,
@@ -416,7 +356,8 @@ def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
         "load_before": load,
     }
     write_json(out, report | {"cores": os.cpu_count(), "versions": installed_versions(LISTED)})
-    print(f"raw numbers: {out}")
+    print(f"{threads} threads on {os.cpu_count()} cores, {rounds} rounds; load before: {load:.1f}")
+    print(f"{markdown(report)}\nraw numbers: {out}")
 
 
 if __name__ == "__main__":

@@ -56,34 +56,34 @@ def race(out: Path, *, locked: bool) -> tuple[list[int], list[str], set[str]]:
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    said = [process.communicate()[1] for process in pair]
+    told = [process.communicate()[1] for process in pair]
     seen = {
         text[0]
         for item in out.glob("*.bin")
         if (text := item.read_text()) and text == text[0] * 20_000
     }
     seen |= {(out / "config.json").read_text().split('"')[3]}
-    return [process.returncode for process in pair], said, seen
+    return [process.returncode for process in pair], told, seen
 
 
 def count(pairs: int, *, locked: bool) -> Counter[str]:
     """How many pairs ended how."""
-    found: Counter[str] = Counter()
+    endings: Counter[str] = Counter()
     for _ in range(pairs):
         with tempfile.TemporaryDirectory() as folder:
-            codes, said, seen = race(Path(folder) / "out", locked=locked)
+            codes, errors, seen = race(Path(folder) / "out", locked=locked)
             whole = len(list((Path(folder) / "out").iterdir())) == 7 and len(seen) == 1
-            told = [text for text in said if text]
-            found["mixture" if not whole else "whole"] += 1
-            found["refused in one line" if told else "both wrote, one after the other"] += 1
-            found["unclear"] += sum(
+            told = [text for text in errors if text]
+            endings["mixture" if not whole else "whole"] += 1
+            endings["refused in one line" if told else "both wrote, one after the other"] += 1
+            endings["unclear"] += sum(
                 len(text.splitlines()) != 1
                 or ("writes it since" not in text and "begun" not in text)
                 for text in told
             )
-            found["other exit codes"] += sum(code not in (0, 2) for code in codes)
-            found["left behind"] += len(list(Path(folder).iterdir())) - 1
-    return found
+            endings["other exit codes"] += sum(code not in (0, 2) for code in codes)
+            endings["left behind"] += len(list(Path(folder).iterdir())) - 1
+    return endings
 
 
 def main() -> None:
@@ -92,10 +92,10 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=200)
     pairs = parser.parse_args().pairs
     for locked in (True, False):
-        found = count(pairs, locked=locked)
+        endings = count(pairs, locked=locked)
         print(
             "with the lock:" if locked else "without it (exchange alone):",
-            dict(sorted(found.items())),
+            dict(sorted(endings.items())),
         )
 
 

@@ -31,28 +31,13 @@ import click
 from unplug.core import use_threads, versions, write_json
 
 from .crash_walk import Call, Point, Scenario, Task, Walk, begun, in_shards, summary, walk_all
-from .crashes import DATA, FORGET, ONNX, REQUEST, command, import_what_is_used
+from .crashes import DATA, OPEN, RELEASE, REQUEST, command, import_what_is_used
 
 MARK = "<!-- releases -->"
 PARTS = ("end", "whole", "random-end", "random-whole")
 LEDGER, KEY = "ledger.db", "UNPLUG_WALK_KEY"
-RELEASE = (
-    "release",
-    *FORGET[1:],
-    "--method",
-    "retrain",
-    *ONNX,
-    "--references",
-    0,
-    "--no-rounding",
-    "--sign",
-    f"env:{KEY}",
-    "--name",
-    "age",
-    "--ledger",
-    LEDGER,
-)
-OPEN = ("--gate", "max_artifact_auc_shift=99")
+SIGNED = f"--sign env:{KEY} --name age --ledger {LEDGER}"
+FAILING = "--gate max_artifact_auc_shift=-1"
 TOLD = ("stage", "ships", "name", "number", "samples", "model_sha256")
 """Facts of an entry that are the same in every run; the others are hashes over times and random
 numbers.
@@ -159,27 +144,16 @@ def _refused(call: Call) -> Call:
 
 
 def _ask(id: str, *people: str) -> Call:
-    names = [word for name in people for word in ("--person", name)]
-    return command("ledger", "add", "--ledger", LEDGER, "--id", id, *DATA, *names)
+    names = " ".join(f"--person {name}" for name in people)
+    return command(f"ledger add --ledger {LEDGER} --id {id} {DATA} {names}")
 
 
 ON_RECORD = (
     *REQUEST,
-    command("ledger", "init", "--ledger", LEDGER),
+    command(f"ledger init --ledger {LEDGER}"),
     lambda: Path("first.txt").write_text("subject:person-14\n"),
     _ask("T-0", "subject:person-14"),
-    command(
-        "release",
-        "original",
-        *RELEASE[2:4],
-        "--forget",
-        "first.txt",
-        *RELEASE[6:],
-        *OPEN,
-        "--all-open",
-        "--out",
-        "out",
-    ),
+    command(RELEASE.replace("forget.txt", "first.txt") + f" {SIGNED} {OPEN} --all-open --out out"),
     lambda: shutil.copytree("out", "older"),
     lambda: Path("forget.txt").write_text(
         "subject:person-2\nsubject:person-11\nsubject:person-14\n"
@@ -187,8 +161,8 @@ ON_RECORD = (
     _ask("T-1", "subject:person-2"),
     _ask("T-2", "subject:person-11", "subject:person-14"),
 )
-SECOND = ("--all-open", "--number", 2, "--supersedes", "older", "--out", "out")
-FINISHED = _refused(command(*RELEASE, "--gate", "max_artifact_auc_shift=-1", *SECOND))
+SECOND = f"{RELEASE} {SIGNED} --all-open --number 2 --supersedes older --out out"
+FINISHED = _refused(command(f"{SECOND} {FAILING}"))
 """Leaves all stages finished, and a failed gate on record."""
 
 
@@ -199,14 +173,14 @@ def scenarios(every: int) -> tuple[Scenario, Scenario]:
         Scenario(
             name="ledger, bundle, signature, publication",
             before=(*ON_RECORD, FINISHED),
-            command=command(*RELEASE, *OPEN, *SECOND),
+            command=command(f"{SECOND} {OPEN}"),
             every=every,
             **shared,
         ),
         Scenario(
             name="the whole release",
             before=ON_RECORD,
-            command=command(*RELEASE, *OPEN, *SECOND),
+            command=command(f"{SECOND} {OPEN}"),
             every=every,
             **shared,
         ),
@@ -217,15 +191,15 @@ def short(every: int) -> Scenario:
     """A small one for tests: one request, no older bundle, all stages finished."""
     asked = (
         *REQUEST,
-        command("ledger", "init", "--ledger", LEDGER),
+        command(f"ledger init --ledger {LEDGER}"),
         lambda: Path("forget.txt").write_text("subject:person-2\nsubject:person-11\n"),
         _ask("T-1", "subject:person-2", "subject:person-11"),
     )
-    words = ("--request", "T-1", "--out", "out")
+    words = f"{RELEASE} {SIGNED} --request T-1 --out out"
     return Scenario(
         name="ledger, bundle, signature, publication, short",
-        before=(*asked, _refused(command(*RELEASE, "--gate", "max_artifact_auc_shift=-1", *words))),
-        command=command(*RELEASE, *OPEN, *words),
+        before=(*asked, _refused(command(f"{words} {FAILING}"))),
+        command=command(f"{words} {OPEN}"),
         identify=of_bundle,
         story=story,
         replay=True,
@@ -288,9 +262,9 @@ def markdown(facts: dict[str, Any]) -> str:
         )
         cells = [row["command"], changes]
         for kind in ("kills", "power_cuts"):
-            found = row[kind]
-            of = f" of {found['points'] + found['left']}" if "left" in found else ""
-            cells += [f"{found['points']}{of} computed", f"{found['older']} / {found['new']}"]
+            counts = row[kind]
+            of = f" of {counts['points'] + counts['left']}" if "left" in counts else ""
+            cells += [f"{counts['points']}{of} computed", f"{counts['older']} / {counts['new']}"]
         lines.append(
             f"| {' | '.join(cells)} | {row['kills']['wrong'] + row['power_cuts']['wrong']} |"
         )
@@ -300,14 +274,14 @@ def markdown(facts: dict[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     for row in facts["random"]:
-        found = row["kills"]
+        counts = row["kills"]
         cells = [
             row["command"],
             str(row["moments"]),
             f"{row['run_seconds']} s",
-            f"{found['older']} / {found['new']}",
+            f"{counts['older']} / {counts['new']}",
         ]
-        lines.append(f"| {' | '.join(cells)} | {found['wrong']} |")
+        lines.append(f"| {' | '.join(cells)} | {counts['wrong']} |")
     return "\n".join(lines) + "\n"
 
 

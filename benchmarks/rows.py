@@ -62,7 +62,7 @@ def rows(folder: Path) -> list[Row]:
     for sample in samples:
         Image.fromarray(source.decode(sample, 200)).save(folder / f"{sample.id}.jpg", quality=92)
     files = sorted(folder.glob("*.jpg"))
-    found = [
+    made = [
         Row(
             name="synth, 64 px, one core",
             images=64,
@@ -94,7 +94,7 @@ def rows(folder: Path) -> list[Row]:
         def train(task: AgeTask = task) -> object:
             return fit_new(task, sets.train, sets.validation, seed=0)
 
-        found.append(Row(name=f"train {size}, one epoch", images=count, run=train))
+        made.append(Row(name=f"train {size}, one epoch", images=count, run=train))
         for name in ("finetune", "ct", "msg"):
 
             def unlearn(
@@ -105,7 +105,7 @@ def rows(folder: Path) -> list[Row]:
             ) -> object:
                 return apply_method(build_method(name), model, sets, task, cost, 1.25, seed=0)
 
-            found.append(
+            made.append(
                 Row(
                     name=f"forget {size} by {name}, one epoch",
                     images=count,
@@ -113,7 +113,7 @@ def rows(folder: Path) -> list[Row]:
                     reference=f"train {size}, one epoch",
                 )
             )
-    return found
+    return made
 
 
 def main() -> None:
@@ -129,13 +129,18 @@ def main() -> None:
                     rates[row.name].append(row.images / (time.perf_counter() - started))
     lines = []
     for row in measured:
-        own = rates[row.name]
+        speeds = rates[row.name]
         ratio = ""
         if row.reference is not None:
-            pairs = [a / b for a, b in zip(own, rates[row.reference], strict=True)]
+            pairs = [a / b for a, b in zip(speeds, rates[row.reference], strict=True)]
             ratio = f"{statistics.median(pairs):.2f} ({min(pairs):.2f}-{max(pairs):.2f})"
         lines.append(
-            (row.name, f"{statistics.median(own):.0f}", f"{min(own):.0f}-{max(own):.0f}", ratio)
+            (
+                row.name,
+                f"{statistics.median(speeds):.0f}",
+                f"{min(speeds):.0f}-{max(speeds):.0f}",
+                ratio,
+            )
         )
     print(f"{describe_device(torch.device('cpu'))}; {ROUNDS} rounds, median and range")
     print(table(("what", "images/s", "range", "ratio to training"), lines))

@@ -109,31 +109,31 @@ class Connection:
 
 async def client(number: int, token: str, until: float, seen: Seen, picture: bytes) -> None:
     """One client, until the time is over."""
-    draw, own, connection = random.Random(number), list[str](), Connection(token)
+    draw, ids, connection = random.Random(number), list[str](), Connection(token)
     sent, acknowledged = 0, True
     await asyncio.sleep(draw.uniform(0, PAUSE[1]))
     while time.monotonic() < until:
-        kind = draw.choices(KINDS, WEIGHTS)[0] if own else "submit"
+        kind = draw.choices(KINDS, WEIGHTS)[0] if ids else "submit"
         again = kind == "submit" and draw.random() < AGAIN
         if kind == "submit" and acknowledged:
             sent += 1
         for _ in range(2 if again else 1):
             started = time.perf_counter()
             try:
-                status, said = await asyncio.wait_for(
-                    act(kind, connection, f"key-{number:04}-{sent}", own, draw, picture), 60
+                status, answer = await asyncio.wait_for(
+                    act(kind, connection, f"key-{number:04}-{sent}", ids, draw, picture), 60
                 )
             except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
-                status, said = 0, {"error": type(error).__name__}
+                status, answer = 0, {"error": type(error).__name__}
                 connection.close()
             seen.milliseconds[kind].append(1000 * (time.perf_counter() - started))
             seen.statuses[f"{kind} {status}"] += 1
             if kind == "submit":
                 acknowledged = status in (200, 201)
             if kind == "submit" and acknowledged:
-                seen.keys[f"key-{number:04}-{sent}"].add(said["id"])
-                seen.news[said["id"]] += said["new"]
-                own.append(said["id"])
+                seen.keys[f"key-{number:04}-{sent}"].add(answer["id"])
+                seen.news[answer["id"]] += answer["new"]
+                ids.append(answer["id"])
         await asyncio.sleep(draw.uniform(*PAUSE))
     connection.close()
 
@@ -323,16 +323,16 @@ def readiness(seen: Seen) -> dict[str, int]:
     """How often ``/ready`` said yes and no, while the database was locked for longer than a
     transaction takes, and else.
     """
-    found = collections.Counter[str]()
+    counts = collections.Counter[str]()
     since: float | None = None
     for at, locked, good in seen.ready:
         since = (at if since is None else since) if locked else None
         late = since is not None and at - since > LATE
-        found[
+        counts[
             f"{'locked' if late else 'just locked' if locked else 'open'}: "
             f"{'ready' if good else 'not ready'}"
         ] += 1
-    return dict(sorted(found.items()))
+    return dict(sorted(counts.items()))
 
 
 def percentiles(values: list[float]) -> dict[str, float]:

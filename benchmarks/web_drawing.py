@@ -7,8 +7,7 @@ and the last latent are compared with those of ``unplug.sdk.drawing.device`` on 
 Python's runtime. WebGPU is a software device here, right and slow: it draws fewer steps, and its
 times are not kept. Seconds are of a picture, tokens to pixels, with everything open and without
 previews, on the one thread of a page that is not isolated. JSON goes to OUT; docs/web.md shows the
-table. ``--pictures FOLDER`` takes two pictures of the page instead, on a phone and on a wide
-screen.
+table.
 """
 
 from __future__ import annotations
@@ -52,15 +51,6 @@ READY = """new Promise((done) => {
   look();
 })"""
 WRONG = "document.querySelector('#draw-alert').textContent"
-DRAWN: list[list[Any]] = [["click", "#go"], ["evaluate", READY]]
-WORDS = (
-    "a teenager, surprised, purple spiky hair, brown skin, lime dots background",
-    "a young adult, laughing, long wavy black hair, olive skin, coral background",
-    "a middle aged person, smiling, red bob, fair skin, navy rays background",
-    "an elderly person, white beard, glasses, sky stripes background",
-)
-GUIDED = "a young adult, auburn afro, olive skin, teal gradient background"
-"""Words of the pictures of the page; the last are drawn on the edges of the picture before."""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -68,7 +58,7 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Nothing."""
 
 
-def browse(folder: Path, url: str, steps: list[list[Any]], **more: Any) -> list[Any]:
+def browse(folder: Path, url: str, steps: list[list[Any]]) -> list[Any]:
     """What the steps of ``page/tests/browser.mjs`` found."""
     flags = [flag for flag in FLAGS if not flag.startswith("--headless")]
     asked = {
@@ -77,7 +67,6 @@ def browse(folder: Path, url: str, steps: list[list[Any]], **more: Any) -> list[
         "flags": flags,
         "steps": steps,
         "timeout_ms": 600_000,
-        **more,
     }
     command = ["node", "tests/browser.mjs", json.dumps(asked)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -103,45 +92,11 @@ def one_choice(
         ["fill", "#steps", str(STEPS[delegate])],
         *draws * rounds,
     ]
-    found = browse(folder, url, steps)[-len(draws) * rounds :]
-    pictures = [found[place] for place in range(1, len(found), len(draws))]
+    answers = browse(folder, url, steps)[-len(draws) * rounds :]
+    pictures = [answers[place] for place in range(1, len(answers), len(draws))]
     if pictures[-1] is None:
-        raise click.ClickException(found[-1])
+        raise click.ClickException(answers[-1])
     return pictures[-1], [item["record"] for item in pictures]
-
-
-def take_pictures(folder: Path, url: str, out: Path) -> None:
-    """The page on a phone and, in the dark, on a wide screen; a seed that nobody picked."""
-    out.mkdir(parents=True, exist_ok=True)
-    begun: list[list[Any]] = [["open"], ["evaluate", HEAR], ["fill", "#seed", str(SEED)]]
-    words: list[list[Any]] = [
-        step for text in WORDS for step in (["fill", "#prompt", text], *DRAWN)
-    ]
-    browse(
-        folder,
-        url,
-        [*begun, *words, ["top"], ["shot", str((out / "web-draw-light.png").resolve())]],
-    )
-    guided: list[list[Any]] = [
-        ["click", ".segment:has(#guide-canny)"],
-        ["click", "#guide-own"],
-        ["fill", "#prompt", GUIDED],
-        *DRAWN,
-    ]
-    wide: list[list[Any]] = [
-        ["scheme", "dark"],
-        ["size", 1280, 900],
-        *begun,
-        *words,
-        *guided,
-        ["top"],
-    ]
-    browse(
-        folder,
-        url,
-        [*wide, ["shot", str((out / "web-draw-dark.png").resolve())]],
-        context={"deviceScaleFactor": 1},
-    )
 
 
 def compared(
@@ -215,12 +170,7 @@ def markdown(facts: dict[str, Any]) -> str:
     default=Path("out/web-drawing.json"),
     show_default=True,
 )
-@click.option(
-    "--pictures",
-    type=click.Path(path_type=Path),
-    help="Takes pictures of the page to this folder, and measures nothing.",
-)
-def main(files: Path, rounds: int, out: Path, pictures: Path | None) -> None:
+def main(files: Path, rounds: int, out: Path) -> None:
     """Builds the page, draws with every choice in turn, compares, prints the table and writes the
     JSON.
     """
@@ -234,9 +184,7 @@ def main(files: Path, rounds: int, out: Path, pictures: Path | None) -> None:
         )
         Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/"
-        if pictures is not None:
-            take_pictures(page, url, pictures)
-            return
+
         for value, text, disabled in browse(page, url, [["open"], ["evaluate", LIST]])[-1]:
             where, runtime, precision = text.split(" · ")[:3]
             delegate = {"WebGPU": "webgpu", "WebAssembly": "wasm"}[where]

@@ -1,8 +1,5 @@
 """Small files that ask for far more memory or time than they hold: what `tests/test_asks.py`
 refuses one by one.
-
-``python -m tests.asks`` opens each in a process of its own, under limits, and prints a table: what
-came of it, MB, s.
 """
 
 from __future__ import annotations
@@ -11,21 +8,12 @@ import json
 import os
 import shutil
 import struct
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from unplug.core import UnplugError, peak_rss_bytes
-from unplug.core.limits import limit_own_memory
-from unplug.core.memory import rss_bytes
-
 BILLION, MILLION = 10**9, 10**6
-MEMORY, SECONDS = 4 * 2**30, 60
 BASE = Path(__file__).parents[1] / "sdk/weights/unplug_weights/base"
 HOSTILE = Path(__file__).parent / "vectors/hostile"
 CANNY = BASE.parent / "canny"
@@ -49,8 +37,8 @@ class Ask:
 
 def edited(path: Path, **changes: Any) -> None:
     """A JSON file with other values; of a place that does not exist a new one."""
-    found = json.loads(path.read_text()) if path.is_file() else {}
-    path.write_text(json.dumps(found | changes))
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps(before | changes))
 
 
 def copied(source: Path, folder: Path) -> None:
@@ -162,9 +150,9 @@ def of_pipeline(what: str, change: Callable[[dict[str, Any]], object]) -> Ask:
     """Another number in a ``pipeline.json``."""
 
     def make(folder: Path) -> None:
-        found = json.loads((HOSTILE.parent / "app/variants/pipeline.json").read_text())
-        change(found)
-        (folder / "pipeline.json").write_text(json.dumps(found))
+        pipeline = json.loads((HOSTILE.parent / "app/variants/pipeline.json").read_text())
+        change(pipeline)
+        (folder / "pipeline.json").write_text(json.dumps(pipeline))
 
     def load(folder: Path) -> object:
         from unplug.sdk.drawing.device import load_pipeline, sampling_table
@@ -215,9 +203,7 @@ LONG = {
     "down_block_types": ["DownEncoderBlock2D"] * 10**5,
     "up_block_types": ["UpDecoderBlock2D"] * 10**5,
 }
-SCHEDULER, UNET, VAE, TEXT = (
-    f"{part}/config.json" for part in ("scheduler", "unet", "vae", "text_encoder")
-)
+UNET, VAE, TEXT = (f"{part}/config.json" for part in ("unet", "vae", "text_encoder"))
 SCHEDULER = "scheduler/scheduler_config.json"
 ASKS = (
     of_base("10^9 noise levels", SCHEDULER, num_train_timesteps=BILLION),
@@ -322,59 +308,3 @@ ASKS = (
     served("memory without end", "memory"),
     served("pictures of 9,400 pixels", "memory", side=9400),
 )
-
-
-def _opened(name: str) -> None:
-    """In a process of its own: opens one and prints what came of it."""
-    ask = next(item for item in ASKS if item.what == name)
-    import torch  # noqa: F401 (what every one of them needs is there already)
-
-    with TemporaryDirectory() as place:
-        ask.make(Path(place))
-        load_base(BASE)  # and all that is imported for it
-        limit_own_memory(MEMORY)
-        before, started = rss_bytes() or 0, time.perf_counter()
-        try:
-            ask.load(Path(place))
-            said = "took it"
-        except UnplugError as error:
-            said = f"{type(error).__name__}: {str(error).replace(place, '')}"
-        except BaseException as error:  # noqa: BLE001 (whatever it is, the table says it)
-            said = f"TRACEBACK {type(error).__name__}: {str(error)[:100]}"
-        seconds = time.perf_counter() - started
-    more = max(0, (peak_rss_bytes() or 0) - before) / 2**20
-    print(json.dumps([said, more, seconds]), flush=True)
-    os._exit(0)
-
-
-def main(words: list[str]) -> None:
-    """Prints the table, of all or of those whose names hold a word."""
-    if words[:1] == ["--one"]:
-        _opened(words[1])
-    for ask in ASKS:
-        if words and not any(word in ask.what for word in words):
-            continue
-        started = time.perf_counter()
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "tests.asks", "--one", ask.what],
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
-            last = done.stdout.splitlines()[-1] if done.stdout else ""
-            said, more, seconds = (
-                json.loads(last) if last else (f"ENDED with {done.returncode}", float("nan"), 0.0)
-            )
-        except subprocess.TimeoutExpired:
-            said, more, seconds = (
-                f"STILL AT IT after {SECONDS} s",
-                float("nan"),
-                time.perf_counter() - started,
-            )
-        print(f"| {ask.what} | {said[:200]} | {more:.0f} | {seconds:.2f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

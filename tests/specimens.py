@@ -39,7 +39,7 @@ from unplug.sdk.drawing.device.base_folder import read_schedule, read_tokenizer
 from unplug.sdk.drawing.diffusion import shipped_folder
 from unplug.sdk.drawing.inference import read_decision
 from unplug.sdk.evidence.assurance import PROTOCOLS, Asking, judge
-from unplug.sdk.evidence.auditing.audit_files import _check_unlearned, _original_path
+from unplug.sdk.evidence.auditing.audit_files import _original_path, _unlearned
 from unplug.sdk.evidence.fleet import load_references, train_references
 from unplug.sdk.forgetting.tasks import task_of
 from unplug.sdk.forgetting.unlearning import check_oracle, request_split
@@ -270,9 +270,9 @@ def related(path: Path) -> object:
     """What `audit` and `report` take from a record; neither needs more than there is."""
     found = load_checkpoint(path.parent)
     steps: list[Callable[[], object]] = [
-        lambda: _check_unlearned(found, replace(found, sha256="0" * 64), split_of(found), data()),
+        lambda: _unlearned([found], replace(found, sha256="0" * 64), split_of(found), data()),
         lambda: page(path),
-        lambda: _original_path({path.parent: found}),
+        lambda: _original_path([found]),
     ]
     return [step() for step in steps]
 

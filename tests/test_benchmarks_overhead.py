@@ -233,23 +233,21 @@ def test_pieces_are_measured_in_turn_after_a_round_that_is_thrown_away() -> None
     )
 
 
-def sample(
-    part: str, control: str, guidance: bool | None, *seconds: float, steps: int | None = None
-) -> dict[str, Any]:
+def sample(part: str, control: str, guidance: bool | None, *seconds: float) -> dict[str, Any]:
     return {
         "part": part,
         "control": control,
         "guidance": guidance,
-        "steps": steps,
+        "steps": None,
         "first_s": 9.0,
-        "seconds": [
-            [value, value, 9e9] for value in seconds
-        ],  # the median of a round's repeats counts
+        # the median of a round's repeats counts
+        "seconds": [[value, value, 9e9] for value in seconds],
         "processor_seconds": [[2 * value] for value in seconds],
     }
 
 
-def run_of(samples: list[dict[str, Any]], extrapolated: bool) -> dict[str, Any]:
+def run_of(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    sizes = {BARE: 860.0, CONTROLNET: 361.0, FULL: 77.0, LIGHT: 18.7, PLUGIN: 3.1}
     return {
         "device": "cpu",
         "machine": "Some CPU",
@@ -258,38 +256,27 @@ def run_of(samples: list[dict[str, Any]], extrapolated: bool) -> dict[str, Any]:
         "size": "shrunk",
         "rounds": 2,
         "steps": [20, 50],
-        "extrapolated": extrapolated,
+        "extrapolated": True,
         "samples": samples,
-        "parameters": {
-            BARE: 860_000_000,
-            CONTROLNET: 361_000_000,
-            FULL: 77_000_000,
-            LIGHT: 18_700_000,
-            PLUGIN: 3_100_000,
-        },
+        "parameters": {name: round(1e6 * size) for name, size in sizes.items()},
     }
 
 
-def added(guidance: bool) -> list[dict[str, Any]]:
-    return [
-        *(sample("once", name, guidance, 0.5, 0.25) for name in (CONTROLNET, *ADAPTERS)),
-        sample("clone", RESIDUALS, guidance, 0.01, 0.02),
-        sample("add", RESIDUALS, guidance, 0.03, 0.04),
-        sample("network", CONTROLNET, guidance, 4.0, 5.0),
-    ]
-
-
 def extrapolated_samples() -> list[dict[str, Any]]:
-    found = [sample("decode", BARE, None, 5.0, 10.0)]
+    samples = [sample("decode", BARE, None, 5.0, 10.0)]
     for guidance in (True, False):
-        found += [*added(guidance), sample("step", BARE, guidance, 10.0, 11.0)]
-        found += [
+        samples += [
+            *(sample("once", name, guidance, 0.5, 0.25) for name in (CONTROLNET, *ADAPTERS)),
+            sample("clone", RESIDUALS, guidance, 0.01, 0.02),
+            sample("add", RESIDUALS, guidance, 0.03, 0.04),
+            sample("network", CONTROLNET, guidance, 4.0, 5.0),
+            sample("step", BARE, guidance, 10.0, 11.0),
             sample("step", RESIDUALS, guidance, 10.1, 10.8),
             sample("step", CONTROLNET, guidance, 14.0, 15.0),
+            sample("clone in situ", RESIDUALS, guidance, 0.02, 0.02),
+            sample("add in situ", RESIDUALS, guidance, 0.01, 0.01),
         ]
-        found += [sample("clone in situ", RESIDUALS, guidance, 0.02, 0.02)]
-        found += [sample("add in situ", RESIDUALS, guidance, 0.01, 0.01)]
-    return found
+    return samples
 
 
 def row_of(
@@ -302,83 +289,61 @@ def row_of(
     )
 
 
+def spread_of(values: list[float]) -> Any:
+    ends = {"min": min(values), "max": max(values)}
+    return pytest.approx({"median": sum(values) / 2, **ends})
+
+
+def share_of(first: float, second: float) -> Any:
+    """Percent of the base's two images."""
+    return spread_of([100 * first / 205, 100 * second / 230])
+
+
 def test_percentages_of_extrapolated_images_by_hand() -> None:
-    run = run_of(extrapolated_samples(), True)
-    base = row_of(run, BARE)
-    assert base["seconds"] == {"median": 217.5, "min": 205.0, "max": 230.0}, (
-        "20 10 + 5 and 20 11 + 10"
-    )
+    run = run_of(extrapolated_samples())
+    base, plugin, control = (row_of(run, name) for name in (BARE, PLUGIN, CONTROLNET))
+    assert base["seconds"] == spread_of([205.0, 230.0]), "20 10 + 5 and 20 11 + 10"
     assert base["measured_steps"] == 2
-    plugin = row_of(run, PLUGIN)
-    assert plugin["by"] == "work"
-    both = [100 * 1.3 / 205, 100 * 1.45 / 230]  # 0.5 + 20 (0.01 + 0.03) and 0.25 + 20 (0.02 + 0.04)
-    assert plugin["overhead_percent"] == pytest.approx(spread_of(both))
-    assert plugin["work_without_clones_percent"] == pytest.approx(
-        spread_of([100 * 1.1 / 205, 100 * 1.05 / 230])
-    )
-    assert plugin["in_situ_percent"] == pytest.approx(
-        spread_of([100 * 1.1 / 205, 100 * 0.85 / 230])
-    )
-    assert plugin["difference_percent"] == pytest.approx(
-        spread_of([100 * 2.5 / 205, 100 * -3.75 / 230])
-    )
-    assert plugin["seconds"] == pytest.approx(spread_of([206.3, 231.45]))
-    control = row_of(run, CONTROLNET)
-    assert control["by"] == "difference"
-    assert control["overhead_percent"] == pytest.approx(
-        spread_of([100 * 80.5 / 205, 100 * 80.25 / 230])
-    )
-    assert control["work_percent"] == pytest.approx(
-        spread_of([100 * 80.5 / 205, 100 * 100.25 / 230])
-    )
+    assert (plugin["by"], control["by"]) == ("work", "difference")
+    # 0.5 + 20 (0.01 + 0.03) and 0.25 + 20 (0.02 + 0.04)
+    assert plugin["overhead_percent"] == share_of(1.3, 1.45)
+    assert plugin["work_without_clones_percent"] == share_of(1.1, 1.05)
+    assert plugin["in_situ_percent"] == share_of(1.1, 0.85)
+    assert plugin["difference_percent"] == share_of(2.5, -3.75)
+    assert plugin["seconds"] == spread_of([206.3, 231.45])
+    assert control["overhead_percent"] == share_of(80.5, 80.25)
+    assert control["work_percent"] == share_of(80.5, 100.25)
     assert control["in_situ_percent"] is None and control["work_without_clones_percent"] is None
-    busy = row_of(
-        {**run, "samples": [each for each in run["samples"] if "situ" not in each["part"]]},
-        PLUGIN,
-        clock=PROCESSOR,
-    )
-    assert busy["seconds"] == pytest.approx(spread_of([412.6, 462.9])), (
-        "this clock runs twice as fast"
-    )
-    assert busy["overhead_percent"] == pytest.approx(plugin["overhead_percent"])
+    samples = [each for each in run["samples"] if "situ" not in each["part"]]
+    busy = row_of({**run, "samples": samples}, PLUGIN, clock=PROCESSOR)
+    assert busy["seconds"] == spread_of([412.6, 462.9]), "this clock runs twice as fast"
+    assert busy["overhead_percent"] == share_of(1.3, 1.45)
 
 
-def spread_of(values: list[float]) -> dict[str, float]:
-    return {"median": sum(values) / 2, "min": min(values), "max": max(values)}
+def with_rows(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    run = run_of(samples)
+    return {**run, "rows": rows(run), "rows_by_processor_time": None}
 
 
 def test_the_table_and_the_budget() -> None:
-    run = run_of(extrapolated_samples(), True)
-    run |= {"rows": rows(run), "rows_by_processor_time": None}
+    run = with_rows(extrapolated_samples())
     lines = markdown({"runs": [run]}).splitlines()
-    assert lines[0].startswith(
-        "Some CPU, fp32, 512×512, shrunk shape; median of 2 rounds, range in brackets. An image is "
-        "extrapol"
-    )
-    assert "(2 of each kind)" in lines[0]
-    assert lines[2].startswith(
-        "|  | parameters | 20 steps, guidance | 50 steps, guidance | 20 steps, no guidance |"
-    )
-    assert lines[4].startswith("| base | 860.0 M | 218 (205 to 230) s | 532 (505 to 560) s |")
-    assert lines[5].startswith("| ControlNet | 361.0 M | 298 s, +37.1 (34.9 to 39.3) % |")
-    assert lines[8].startswith("| plugin | 3.1 M | 219 s, +0.632 (0.630 to 0.634) % |")
-    assert len(lines) == 9
-    found = budget(run)
-    assert [(each["guidance"], each["met"], each["limit_percent"]) for each in found] == [
-        (True, False, 0.02),
-        (False, False, 0.02),
+    begins = {
+        0: "Some CPU, fp32, 512×512, shrunk shape; median of 2 rounds, range in brackets. An image",
+        2: "|  | parameters | 20 steps, guidance | 50 steps, guidance | 20 steps, no guidance |",
+        4: "| base | 860.0 M | 218 (205 to 230) s | 532 (505 to 560) s |",
+        5: "| ControlNet | 361.0 M | 298 s, +37.1 (34.9 to 39.3) % |",
+        8: "| plugin | 3.1 M | 219 s, +0.632 (0.630 to 0.634) % |",
+    }
+    assert all(lines[number].startswith(text) for number, text in begins.items())
+    assert "(2 of each kind)" in lines[0] and len(lines) == 9
+    verdicts = [(each["guidance"], each["met"], each["limit_percent"]) for each in budget(run)]
+    assert verdicts == [(True, False, 0.02), (False, False, 0.02)]
+    thrifty = [
+        each | {"seconds": [[1e-3]] * 2} if each["part"] in ("once", "clone", "add") else each
+        for each in extrapolated_samples()
     ]
-    thrifty = run_of(
-        [
-            each | {"seconds": [[1e-3]] * 2} if each["part"] in ("once", "clone", "add") else each
-            for each in extrapolated_samples()
-        ],
-        True,
-    )
-    assert [
-        each["met"]
-        for each in budget({**thrifty, "rows": rows(thrifty), "rows_by_processor_time": None})
-    ] == [True, True]
+    assert [each["met"] for each in budget(with_rows(thrifty))] == [True, True]
     assert span({"median": 0.5, "min": 0.5, "max": 0.5}) == "0.500", "one round has no range"
 
 

@@ -13,21 +13,22 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from unplug.export import PRECISIONS
 from unplug.sdk.cli import main
+
+from .sdk.cli.calls import run
 
 pytestmark = pytest.mark.long
 
 ARTIFACT_AUC_TOLERANCE = 0.02
 BUDGET = 0.6  # of a training of four epochs: less would not cover one step
+SYNTH = "data synth --n 150 --subjects 50 --size 48 --out"
 
 
-def unplug(*args: object, code: int = 0) -> Any:
-    """Runs a command and returns its JSON."""
-    result = CliRunner().invoke(main, [*map(str, args), "--json"])
-    assert result.exit_code == code, result.stderr or result.exception
-    assert result.stderr == "", "with --json nothing else is said"
-    return json.loads(result.stdout)
+def unplug(line: str) -> Any:
+    """Runs a command that says nothing but its JSON."""
+    done = run(f"{line} --json")
+    assert done.stderr == ""
+    return json.loads(done.stdout)
 
 
 @dataclass(frozen=True)
@@ -38,228 +39,111 @@ class Journey:
     said: dict[str, Any]
 
     @property
-    def data(self) -> tuple[str, str]:
-        return "--data", f"csv:{self.root}/faces/labels.csv"
+    def data(self) -> str:
+        return f"--data csv:{self.root}/faces/labels.csv"
 
     @property
-    def request(self) -> tuple[object, ...]:
-        return (*self.data, "--forget", self.root / "forget.txt")
+    def request(self) -> str:
+        return f"{self.data} --forget {self.root}/forget.txt"
+
+    @property
+    def files(self) -> list[str]:
+        return [
+            f"{self.root}/artifacts/age.{precision}.{end}"
+            for end in ("tflite", "onnx")
+            for precision in ("fp32", "fp16")
+        ]
 
 
 @pytest.fixture(scope="module")
 def journey(tmp_path_factory: pytest.TempPathFactory) -> Journey:
     root = tmp_path_factory.mktemp("journey")
     trip = Journey(root, {})
-    said = trip.said
-    said["synth"] = unplug(
-        "data", "synth", "--n", 150, "--subjects", 50, "--size", 48, "--out", root / "faces"
-    )
-    said["inspect"] = unplug("data", "inspect", trip.data[1], "--size", 32, "--ids")
-    said["train"] = unplug(
-        "train",
-        "age",
-        *trip.data,
-        "--size",
-        "nano",
-        "--image-size",
-        32,
-        "--epochs",
-        4,
-        "--augment",
-        "flip",
-        "--out",
-        root / "original",
-    )
-    said["pick"] = unplug(
-        "data",
-        "pick-forget",
-        root / "original",
-        *trip.data,
-        "--fraction",
-        0.2,
-        "--out",
-        root / "forget.txt",
-    )
-    said["retrain"] = unplug(
-        "forget",
-        root / "original",
-        *trip.request,
-        "--method",
-        "retrain",
-        "--out",
-        root / "retrained",
-    )
-    said["forget"] = unplug(
-        "forget",
-        root / "original",
-        *trip.request,
-        "--method",
-        "msg",
-        "--budget",
-        BUDGET,
-        "--retrained",
-        root / "retrained",
-        "--out",
-        root / "unlearned",
-    )
-    said["export"] = unplug(
-        "export",
-        root / "unlearned",
-        "--to",
-        "litert,onnx",
-        "--precision",
-        "fp32,fp16",
-        "--out",
-        root / "artifacts",
-    )
+    forget = f"forget {root}/original {trip.request}"
+    recipe = "--size nano --image-size 32 --epochs 4 --augment flip"
+    for step, line in {
+        "synth": f"{SYNTH} {root}/faces",
+        "inspect": f"data inspect csv:{root}/faces/labels.csv --size 32 --ids",
+        "train": f"train age {trip.data} {recipe} --out {root}/original",
+        "pick": f"data pick-forget {root}/original {trip.data} --fraction 0.2 --out {root}/forget.txt",
+        "retrain": f"{forget} --method retrain --out {root}/retrained",
+        "forget": f"{forget} --method msg --budget {BUDGET} --retrained {root}/retrained "
+        f"--out {root}/unlearned",
+        "export": f"export {root}/unlearned --to litert,onnx --precision fp32,fp16 "
+        f"--out {root}/artifacts",
+    }.items():
+        trip.said[step] = unplug(line)
     return trip
 
 
-def files(trip: Journey) -> list[Path]:
-    return [
-        trip.root / "artifacts" / f"age.{precision}.{end}"
-        for end in ("tflite", "onnx")
-        for precision in ("fp32", "fp16")
-    ]
-
-
 def test_data(journey: Journey) -> None:
-    assert journey.said["synth"] == {
-        "out": str(journey.root / "faces"),
-        "samples": 150,
-        "subjects": 50,
-        "size": 48,
-    }
-    assert len(list((journey.root / "faces").glob("*.png"))) == 150
+    faces, again = journey.root / "faces", journey.root / "again"
+    counts = {"samples": 150, "subjects": 50}
+    assert journey.said["synth"] == {"out": str(faces), "size": 48, **counts}
+    assert len(list(faces.glob("*.png"))) == 150
     described = journey.said["inspect"]
-    assert (
-        described["samples"],
-        described["subjects"],
-        described["unusable"],
-        len(described["ids"]),
-    ) == (150, 50, [], 150)
-    again = unplug(
-        "data", "synth", "--n", 150, "--subjects", 50, "--size", 48, "--out", journey.root / "again"
-    )
-    assert again["samples"] == 150
+    assert described.items() >= counts.items()
+    assert described["unusable"] == [] and len(described["ids"]) == 150
+    unplug(f"{SYNTH} {again}")
     one, other = (
-        unplug("data", "inspect", f"csv:{journey.root}/{name}/labels.csv")["digest"]
-        for name in ("faces", "again")
+        unplug(f"data inspect csv:{folder}/labels.csv")["digest"] for folder in (faces, again)
     )
     assert one == other, "the same seed gave other faces"
 
 
 def test_train_and_forget(journey: Journey) -> None:
     trained, forgot, retrained = (journey.said[name] for name in ("train", "forget", "retrain"))
-    people = sum(trained["metrics"][name]["n"] for name in ("train", "validation", "test"))
-    assert people == 150
+    people = {name: trained["metrics"][name]["n"] for name in ("train", "validation", "test")}
+    assert sum(people.values()) == 150
     assert forgot["method"] == "msg" and retrained["method"] == "retrain"
     assert forgot["samples"] == retrained["samples"] == 3 * journey.said["pick"]["lines"]
     assert 0 < forgot["cost"]["compute_fraction"] <= BUDGET
     assert retrained["cost"]["compute_fraction"] == pytest.approx(1.0)
-    assert forgot["metrics"]["retain"]["n"] + forgot["samples"] == trained["metrics"]["train"]["n"]
+    assert forgot["metrics"]["retain"]["n"] + forgot["samples"] == people["train"]
     assert len({trained["sha256"], forgot["sha256"], retrained["sha256"]}) == 3
 
 
-def test_parity(journey: Journey) -> None:
-    out = journey.root / "parity.json"
-    said = unplug(
-        "parity",
-        *files(journey),
-        "--checkpoint",
-        journey.root / "unlearned",
-        "--samples",
-        8,
-        "--out",
-        out,
-    )
-    assert said == json.loads(out.read_text())
-    assert len(said["rows"]) == 4 * 2
-    for row in said["rows"]:
-        assert row["status"] == "pass", row
-        assert row["threshold_db"] == PRECISIONS.get(row["precision"]).min_psnr_db
-        assert row["exact"] or row["psnr_db"] >= row["threshold_db"]
-    assert {row["threshold_db"] for row in said["rows"]} == {100.0, 60.0}
-    # Against the original, whose weights are others, the same files must fail.
-    wrong = unplug("parity", files(journey)[0], "--checkpoint", journey.root / "original", code=1)
-    assert {row["status"] for row in wrong["rows"]} == {"fail"}
-
-
 def test_audit(journey: Journey) -> None:
-    out = journey.root / "audit.json"
-    said = unplug(
-        "audit",
-        journey.root / "unlearned",
-        *files(journey)[1:3],
-        *journey.request,
-        "--retrained",
-        journey.root / "retrained",
-        "--train-references",
-        1,
-        "--no-rounding",
-        "--out",
-        out,
-    )
-    assert said == json.loads(out.read_text())
-    models = {model["name"]: model for model in said["models"]}
-    assert {
-        name: model["role"] for name, model in models.items() if model["role"] != "artifact"
-    } == {"original": "original", "unlearned": "unlearned", "retrained": "retrained"}
-    assert models["unlearned"]["sha256"] == journey.said["forget"]["sha256"]
-    shipped = [model for model in said["models"] if model["role"] == "artifact"]
-    assert len(shipped) == 2
-    for attack in ("loss", "rmia"):
-        on_checkpoint = models["unlearned"]["attacks"][attack]["auc"]["value"]
-        for model in shipped:
-            assert model["attacks"][attack]["auc"]["value"] == pytest.approx(
-                on_checkpoint, abs=ARTIFACT_AUC_TOLERANCE
-            )
-        gap = models["unlearned"]["attacks"][attack]["minus_retrained"]
-        assert gap["low"] <= gap["value"] <= gap["high"]
-        assert gap["value"] == pytest.approx(
-            on_checkpoint - models["retrained"]["attacks"][attack]["auc"]["value"]
-        )
-    assert said["forget"] == {
-        "samples": journey.said["forget"]["samples"],
-        "subjects": journey.said["pick"]["lines"],
+    root, out = journey.root, journey.root / "audit.json"
+    models = f"{root}/unlearned {journey.files[1]} {journey.files[2]} {journey.request}"
+    how = f"--retrained {root}/retrained --train-references 1 --no-rounding"
+    report = unplug(f"audit {models} {how} --out {out}")
+    assert report == json.loads(out.read_text())
+    shipped = [model for model in report["models"] if model["role"] == "artifact"]
+    roles = {model["role"]: model for model in report["models"] if model not in shipped}
+    assert {role: model["name"] for role, model in roles.items()} == {
+        role: role for role in ("original", "unlearned", "retrained")
     }
+    unlearned = roles["unlearned"]
+    assert unlearned["sha256"] == journey.said["forget"]["sha256"] and len(shipped) == 2
+    for attack in ("loss", "rmia"):
+        auc = unlearned["attacks"][attack]["auc"]["value"]
+        for model in shipped:
+            of_file = model["attacks"][attack]["auc"]["value"]
+            assert of_file == pytest.approx(auc, abs=ARTIFACT_AUC_TOLERANCE)
+        gap = unlearned["attacks"][attack]["minus_retrained"]
+        assert gap["low"] <= gap["value"] <= gap["high"]
+        oracle = roles["retrained"]["attacks"][attack]["auc"]["value"]
+        assert gap["value"] == pytest.approx(auc - oracle)
+    forgotten = {"samples": journey.said["forget"]["samples"]}
+    assert report["forget"] == forgotten | {"subjects": journey.said["pick"]["lines"]}
 
 
 def test_run(journey: Journey) -> None:
-    face = next(iter(sorted((journey.root / "faces").glob("*.png"))))
-    by_file = unplug("run", files(journey)[0], "--image", face)["results"][0]
-    by_weights = unplug("run", journey.root / "unlearned", "--image", face)["results"][0]
-    assert by_file["age"] == pytest.approx(by_weights["age"], abs=1e-3)
-    assert sum(group["probability"] for group in by_file["groups"]) == pytest.approx(1.0)
-    shares = [group["probability"] for group in by_file["groups"]]
-    assert shares == sorted(shares, reverse=True) and len(shares) == 13
-    boxed = unplug("run", files(journey)[0], "--image", face, "--box", "8,8,40,40")["results"][0]
-    assert boxed["crop"] == "box 8,8,40,40" and boxed["age"] != by_file["age"]
-
-
-def test_bench(journey: Journey) -> None:
-    out = journey.root / "bench.json"
-    said = unplug(
-        "bench",
-        files(journey)[0],
-        files(journey)[2],
-        "--checkpoint",
-        journey.root / "unlearned",
-        "--iterations",
-        5,
-        "--repeats",
-        2,
-        "--threads",
-        1,
-        "--out",
-        out,
+    face = min((journey.root / "faces").glob("*.png"))
+    by_weights, by_file, boxed = (
+        unplug(f"run {model} --image {face}")["results"][0]
+        for model in (
+            journey.root / "unlearned",
+            journey.files[0],
+            f"{journey.files[0]} --box 8,8,40,40",
+        )
     )
-    assert said == json.loads(out.read_text())
-    assert len(said["rows"]) == 2
-    for row in said["rows"]:
-        assert row["valid"], row["reasons"]
-        summary = row["summary"]
-        assert 0 < summary["min"] <= summary["p50"] <= summary["p90"] <= summary["max"]
+    assert by_file["age"] == pytest.approx(by_weights["age"], abs=1e-3)
+    shares = [group["probability"] for group in by_file["groups"]]
+    assert sum(shares) == pytest.approx(1.0)
+    assert shares == sorted(shares, reverse=True) and len(shares) == 13
+    assert boxed["crop"] == "box 8,8,40,40" and boxed["age"] != by_file["age"]
 
 
 def assert_nobody_is_named(trip: Journey, paths: list[Path]) -> None:
@@ -273,74 +157,35 @@ def assert_nobody_is_named(trip: Journey, paths: list[Path]) -> None:
 
 def test_release_and_report(journey: Journey) -> None:
     root = journey.root
-    command = (
-        "release",
-        root / "original",
-        *journey.request,
-        "--retrained",
-        root / "retrained",
-        "--references",
-        0,
-        "--budget",
-        BUDGET,
-        "--to",
-        "onnx",
-        "--precision",
-        "fp32",
-        "--no-rounding",
-        "--out",
-        root / "age.unplug",
-        "--gate",
-        "max_auc_above_retrained=1",
-        "--gate",
-        "max_auc_below_retrained=1",
-        "--gate",
-        "worst_person=false",
-        "--gate",
-        "max_accuracy_below_retrained=1",
-    )
-    said = unplug(*command, "--gate", "max_mae_above_retrained=99")
-    assert said["passed"] and all(gate["passed"] for gate in said["gates"])
-    assert unplug("bundle", "verify", root / "age.unplug")["bundle"] == str(root / "age.unplug")
+    bundle, work, page = root / "age.unplug", root / ".age.unplug.release", root / "report.html"
+    gates = {
+        "max_auc_above_retrained": 1,
+        "max_auc_below_retrained": 1,
+        "max_mae_above_retrained": 99,
+        "max_accuracy_below_retrained": 1,
+        "worst_person": "false",
+    }
+    asked = " ".join(f"--gate {name}={value}" for name, value in gates.items())
+    how = f"--retrained {root}/retrained --references 0 --budget {BUDGET} --no-rounding"
+    files = f"--to onnx --precision fp32 --out {bundle}"
+    released = unplug(f"release {root}/original {journey.request} {how} {files} {asked}")
+    assert released["passed"] and all(gate["passed"] for gate in released["gates"])
+    assert unplug(f"bundle verify {bundle}")["bundle"] == str(bundle)
     # The bundle's files are audited like any exported file.
-    audited = unplug(
-        "audit",
-        root / "age.unplug",
-        *journey.request,
-        "--original",
-        root / "original",
-        "--attacks",
-        "loss",
-        "--out",
-        root / "bundle-audit.json",
-    )
+    of_bundle = f"{bundle} {journey.request} --original {root}/original --attacks loss"
+    audited = unplug(f"audit {of_bundle} --out {root}/bundle-audit.json")
     assert [model["name"] for model in audited["models"]] == ["original", "age.fp32.onnx"]
-    for path in (root / "age.unplug").rglob("*"):
-        if path.is_file():
-            assert str(root).encode() not in path.read_bytes(), (
-                f"{path.name} names a folder of this machine"
-            )
-            assert b"labels.csv" not in path.read_bytes(), path.name
-    assert_nobody_is_named(
-        journey,
-        [*(root / "age.unplug").rglob("*"), *(root / ".age.unplug.release").rglob("*.json")],
-    )
-    work = root / ".age.unplug.release"
+    for path in filter(Path.is_file, bundle.rglob("*")):
+        content = path.read_bytes()
+        assert str(root).encode() not in content, f"{path.name} names a folder of this machine"
+        assert b"labels.csv" not in content, path.name
     assert not (work / "faces.json").exists(), "nobody asked for pictures of people"
-    pages = [
-        *(work / f"{name}.json" for name in ("release", "audit", "parity", "bench")),
-        *(root / name / "unplug.json" for name in ("original", "retrained", "unlearned")),
-    ]
-    drawn = unplug("report", *pages, "--out", root / "report.html")
-    html = (root / "report.html").read_text()
-    assert drawn["bytes"] == (root / "report.html").stat().st_size
-    assert_nobody_is_named(
-        journey,
-        [
-            root / "report.html",
-            *(root / name / "unplug.json" for name in ("retrained", "unlearned")),
-        ],
-    )
+    stages = [work / f"{name}.json" for name in ("release", "audit", "parity", "bench")]
+    records = [root / name / "unplug.json" for name in ("original", "retrained", "unlearned")]
+    reports = " ".join(map(str, [*stages, *records]))
+    assert unplug(f"report {reports} --out {page}")["bytes"] == page.stat().st_size
+    assert_nobody_is_named(journey, [*bundle.rglob("*"), *work.rglob("*.json"), page, *records[1:]])
+    html = page.read_text()
     assert html.count("<svg") >= 3 and html.rstrip().endswith("</html>")
     assert "data:image" not in html and "Faces" not in html, "nobody asked for pictures of people"
     assert not re.search(r"""(src|href)=["']https?://""", html), "the page loads something"
@@ -348,15 +193,11 @@ def test_release_and_report(journey: Journey) -> None:
 
 @pytest.mark.nightly
 def test_the_original_is_attackable_and_the_oracle_is_not(tmp_path: Path) -> None:
-    done = CliRunner().invoke(
-        main, ["demo", "--method", "fcs", "--fraction", "0.1", "--out", str(tmp_path / "demo")]
-    )
+    done = CliRunner().invoke(main, f"demo --method fcs --fraction 0.1 --out {tmp_path}/demo")
     # an approximate method may be refused; what it started from is asked here
     assert done.exit_code in (0, 1), done.output
     audit = json.loads((tmp_path / "demo" / "audit.json").read_text())
-    models = {
-        model["role"]: model["attacks"] for model in audit["models"] if model["role"] != "artifact"
-    }
+    models = {model["role"]: model["attacks"] for model in audit["models"]}
     for attack in ("loss", "rmia"):
         original, oracle = (models[role][attack]["auc"] for role in ("original", "retrained"))
         assert original["low"] > 0.55, attack

@@ -11,6 +11,7 @@ import re
 import shlex
 import tomllib
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,6 @@ from unplug.sdk.learning.training import ImageSet, Recipe, Sets, new_model
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-RESULTS = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 METHODS_PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "android_demo/README.md"]
 STUDIES = "python -m benchmarks.studies "
@@ -85,38 +85,44 @@ def test_every_file_of_numbers_is_named_by_a_document_a_benchmark_or_a_test() ->
     assert sum(path.stat().st_size for path in (ROOT / "docs/data").iterdir()) < 600_000
 
 
+def data_of(name: str) -> Any:
+    return DATA[ROOT / "docs/data" / f"{name}.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "page", "table"),
+    [
+        ("gate-calibration", "auditing", chances_table),
+        ("recipes", "training", recipes_table),
+        ("release-crashes", "durability", kills_table),
+        ("plugin-latency", "results", host_table),
+    ],
+)
+def test_a_table_is_that_of_the_committed_run(
+    name: str, page: str, table: Callable[[Any], str]
+) -> None:
+    assert table(data_of(name)) in (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+
+
 def test_an_untouched_original_seldom_passes_the_gates() -> None:
-    chances = json.loads((ROOT / "docs/data/gate-calibration.json").read_text(encoding="utf-8"))
-    assert chances_table(chances) in (ROOT / "docs/auditing.md").read_text(encoding="utf-8")
     passed, runs = Counter[int](), Counter[int]()
-    for row in chances["counts"]:
+    for row in data_of("gate-calibration")["counts"]:
         if row["candidate"] == "untouched original" and row["way"] == "request alone":
             runs[row["people"]] += row["runs"]
             passed[row["people"]] += row["runs"] * (row["verdict"] == "passes")
     assert runs and all(passed[size] <= 0.05 * runs[size] for size in runs), passed
 
 
-def test_the_table_of_recipes_is_that_of_the_committed_run() -> None:
-    recipes = json.loads((ROOT / "docs/data/recipes.json").read_text(encoding="utf-8"))
-    assert recipes_table(recipes) in (ROOT / "docs/training.md").read_text(encoding="utf-8")
+def test_what_the_committed_runs_must_show() -> None:
+    recipes, kills, latency = map(data_of, ("recipes", "release-crashes", "plugin-latency"))
     assert chosen(recipes["rows"]) == recipes["chosen"]
-
-
-def test_the_table_of_kills_is_that_of_the_committed_run() -> None:
-    kills = json.loads((ROOT / "docs/data/release-crashes.json").read_text(encoding="utf-8"))
-    assert kills_table(kills) in (ROOT / "docs/durability.md").read_text(encoding="utf-8")
     assert not [row for row in (*kills["walks"], *kills["random"]) if row["wrong"]]
-
-
-def test_the_table_of_this_host_is_that_of_the_committed_run() -> None:
-    facts = json.loads((ROOT / "docs/data/plugin-latency.json").read_text(encoding="utf-8"))
-    assert host_table(facts) in RESULTS
-    slow = {name: facts["results"][name]["ratio"] for name in BUDGETS}
+    slow = {name: latency["results"][name]["ratio"] for name in BUDGETS}
     assert all(slow[name] >= least for name, least in BUDGETS.items()), slow
 
 
 def test_the_table_of_accuracy_is_that_of_the_committed_run() -> None:
-    report = json.loads((ROOT / "docs/data/age-accuracy.json").read_text(encoding="utf-8"))
+    report = data_of("age-accuracy")
     page = (ROOT / "docs/assurance.md").read_text(encoding="utf-8")
     assert with_accuracy(page, report) == page and report["command"] in page
     assert all(row["low"] < row["mae"] < row["high"] for row in report["measured"])
@@ -186,9 +192,9 @@ def parse(command: click.Command, words: list[str], line: str) -> None:
     while isinstance(command, click.Group):
         if isinstance(command, RunGroup) and (not words or words[0] not in command.commands):
             words = ["run", *words]
-        _, found, words = command.resolve_command(click.Context(command), words)
-        assert found is not None, line
-        command = found
+        _, named, words = command.resolve_command(click.Context(command), words)
+        assert named is not None, line
+        command = named
     known = {
         name
         for option in command.get_params(click.Context(command))

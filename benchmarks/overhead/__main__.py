@@ -45,9 +45,9 @@ from benchmarks.overhead.cold import Cold
 from benchmarks.overhead.measure import batch_name, measure
 from benchmarks.overhead.names import BARE, DECODER
 from benchmarks.overhead.parts import QUICK, SD15, Size, build, parameters
-from benchmarks.overhead.report import PROCESSOR, budget, caption, cells, digits, rows, span, spread
+from benchmarks.overhead.report import PROCESSOR, budget, digits, markdown, rows, span, spread
 from benchmarks.overhead.work import pieces, residual_shapes, single_steps, whole_images
-from unplug.core import InputError, table, versions, write_json
+from unplug.core import InputError, versions, write_json
 from unplug.core import installed_versions as installed
 from unplug.sdk.learning.training import describe_device, pick_device
 
@@ -182,8 +182,7 @@ def summary(run: dict[str, Any]) -> str:
     rounds = next(sample["seconds"] for sample in run["samples"] if sample["part"] == "decode")
     decoder = f"{run['parameters'][DECODER] / 1e6:.1f} M"
     lines = [
-        caption(run),
-        table(*cells(run)),
+        markdown({"runs": [run]}),
         "",
         f"decoding ({decoder}): {span(spread([each[0] for each in rounds]))} s",
     ]
@@ -192,29 +191,29 @@ def summary(run: dict[str, Any]) -> str:
         for row in run["rows"]
         if row["steps"] == max(run["steps"]) and row["control"] != BARE
     ]
-    for found in run["budget"]:
-        verdict = "met" if found["met"] else "not met"
+    for held in run["budget"]:
+        verdict = "met" if held["met"] else "not met"
         lines.append(
-            f"budget, {batch_name(found['guidance'])}, by {found['clock']}: "
-            f"{span(found['percent'])} % of at most "
-            f"{found['limit_percent']:g} %: {verdict}; without diffusers' clones "
-            f"{span(found['without_clones_percent'])} %"
+            f"budget, {batch_name(held['guidance'])}, by {held['clock']}: "
+            f"{span(held['percent'])} % of at most "
+            f"{held['limit_percent']:g} %: {verdict}; without diffusers' clones "
+            f"{span(held['without_clones_percent'])} %"
         )
     return "\n".join(lines)
 
 
 def _pieces(row: dict[str, Any]) -> str:
-    found = [
+    shares = [
         ("work", row["work_percent"]),
         ("difference", row["difference_percent"]),
         ("in situ", row["in_situ_percent"]),
     ]
-    said = "; ".join(f"{name} {span(value)} %" for name, value in found if value is not None)
+    told = "; ".join(f"{name} {span(value)} %" for name, value in shares if value is not None)
     once_ms, each_ms = (1e3 * row[name]["median"] for name in ("once_s", "each_step_s"))
     return (
         f"{row['control']}, {batch_name(row['guidance'])}: once {digits(once_ms)} ms, each step "
         f"{digits(each_ms)} ms; "
-        f"of {row['steps']} steps: {said}"
+        f"of {row['steps']} steps: {told}"
     )
 
 
@@ -231,8 +230,8 @@ def _command(ctx: click.Context) -> str:
         if isinstance(value, bool):
             words.append((option.opts if value else option.secondary_opts)[0])
             continue
-        for item in value if isinstance(value, tuple) else (value,):
-            words += [option.opts[0], item.name if isinstance(item, Path) else str(item)]
+        for part in value if isinstance(value, tuple) else (value,):
+            words += [option.opts[0], part.name if isinstance(part, Path) else str(part)]
     return " ".join(words)
 
 

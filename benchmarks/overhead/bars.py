@@ -26,13 +26,13 @@ def bars(run: dict[str, Any]) -> Figure:
     figure = Figure(figsize=(9.2, 3.6), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    found = {(row["control"], row["steps"]): row for row in run["rows"] if row["guidance"]}
+    rows = {(row["control"], row["steps"]): row for row in run["rows"] if row["guidance"]}
     counts = sorted(run["steps"], reverse=True)
     for place, (control, colour) in enumerate(SHOWN.items()):
-        seconds = [found[control, steps]["seconds"]["median"] for steps in counts]
+        seconds = [rows[control, steps]["seconds"]["median"] for steps in counts]
         spots = [group + (place - 1) * 0.27 for group in range(len(counts))]
         drawn = axes.bar(spots, seconds, width=0.25, color=colour, label=control)
-        texts = [_text(found[control, steps]) for steps in counts]
+        texts = [_text(rows[control, steps]) for steps in counts]
         axes.bar_label(drawn, texts, padding=2, fontsize=8, color=INK)
     axes.set_xticks(range(len(counts)), [f"{steps} steps" for steps in counts], color=INK)
     axes.set_ylabel("seconds an image", color=INK)

@@ -323,8 +323,8 @@ def empty(make: Callable[[], Any], device: torch.device, dtype: torch.dtype) -> 
 def parameters(base: Base, controls: dict[str, Control]) -> dict[str, int]:
     """Parameters of every part; of the VAE only what decodes, for nothing else runs."""
     decoder = (base.vae.decoder, base.vae.post_quant_conv)
-    found = {BARE: _count(base.unet), DECODER: sum(_count(part) for part in decoder)}
-    return found | {
+    counts = {BARE: _count(base.unet), DECODER: sum(_count(part) for part in decoder)}
+    return counts | {
         name: _count(control.network)
         for name, control in controls.items()
         if control.network is not None

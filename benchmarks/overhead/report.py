@@ -1,9 +1,8 @@
 """What the measured pieces come to, in seconds per image and percent of the bare base; a table for
 the README.
 
-``python -m benchmarks.overhead.report FILE`` prints it. With more words, ``50 25 6 4``, it works
-the rows of an extrapolated run out again for these numbers of steps, from the same measured pieces,
-and writes the file; ``--bars PNG`` draws them. R rounds, S steps.
+``python -m benchmarks.overhead.report FILE`` prints it, and with a second path draws the bars of
+its first run there. R rounds, S steps.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 
 from benchmarks.overhead.bars import bars
 from benchmarks.overhead.names import ADAPTERS, BARE, CONTROLNET, PLUGIN, RESIDUALS
-from unplug.core import read_json, write_json
+from unplug.core import read_json
 
 BUDGET_PERCENT = {"cpu": 0.02, "cuda": 0.1}
 """The most that the plugin's run and additions may add to 50 steps."""
@@ -187,7 +186,7 @@ def budget(run: Run) -> list[dict[str, Any]]:
     """What the plugin adds to the most steps against its budget, by each clock; met where the
     median is.
     """
-    limit, found = BUDGET_PERCENT[run["device"]], []
+    limit, verdicts = BUDGET_PERCENT[run["device"]], []
     for clock, table in (
         ("clock", run["rows"]),
         ("processor time", run["rows_by_processor_time"] or []),
@@ -195,7 +194,7 @@ def budget(run: Run) -> list[dict[str, Any]]:
         for row in table:
             if row["control"] == PLUGIN and row["steps"] == max(run["steps"]):
                 percent = row["overhead_percent"]
-                found.append(
+                verdicts.append(
                     {
                         "clock": clock,
                         "guidance": row["guidance"],
@@ -205,7 +204,7 @@ def budget(run: Run) -> list[dict[str, Any]]:
                         "met": percent["median"] <= limit,
                     }
                 )
-    return found
+    return verdicts
 
 
 def markdown(facts: dict[str, Any]) -> str:
@@ -238,33 +237,21 @@ def caption(run: Run) -> str:
     return f"{shown} {how} {text[0].upper()}{text[1:]}"
 
 
-def cells(run: Run) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of the table."""
+def _table(run: Run) -> str:
     columns = [(steps, guidance) for guidance in (True, False) for steps in run["steps"]]
-    header = (
-        "",
-        "parameters",
-        *(
-            f"{steps} steps, {'guidance' if guidance else 'no guidance'}"
-            for steps, guidance in columns
-        ),
-    )
-    lines = []
+    heads = [
+        f"{steps} steps, {'guidance' if guidance else 'no guidance'}" for steps, guidance in columns
+    ]
+    lines = [f"|  | parameters | {' | '.join(heads)} |", "|---|---:|" + "---:|" * len(heads)]
     for control in (BARE, CONTROLNET, *ADAPTERS):
-        found = {
+        there = {
             (row["steps"], row["guidance"]): row for row in run["rows"] if row["control"] == control
         }
         size = f"{run['parameters'][control] / 1e6:.1f} M"
-        lines.append((control, size, *(_cell(found[column]) for column in columns)))
-    return header, lines
-
-
-def _table(run: Run) -> str:
-    header, lines = cells(run)
-    rule = "|---|" + "---:|" * (len(header) - 1)
-    return "\n".join(
-        [f"| {' | '.join(header)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)]
-    )
+        lines.append(
+            f"| {control} | {size} | {' | '.join(_cell(there[column]) for column in columns)} |"
+        )
+    return "\n".join(lines)
 
 
 def _cell(row: dict[str, Any]) -> str:
@@ -296,40 +283,13 @@ def digits(value: float, significant: int = 3) -> str:
     return f"{value:.{max(significant - 1 - math.floor(math.log10(abs(value))), 0)}f}"
 
 
-def again(facts: dict[str, Any], steps: Sequence[int]) -> dict[str, Any]:
-    """The same measurements for other numbers of steps.
-
-    Raises:
-        ValueError: a run whose images were not extrapolated from single steps.
-    """
-    runs = []
-    for run in facts["runs"]:
-        if not run["extrapolated"]:
-            raise ValueError(
-                "its images were run to their ends: other numbers of steps were not measured"
-            )
-        run = run | {"steps": list(steps)}
-        both = {
-            "rows": rows(run),
-            "rows_by_processor_time": run["rows_by_processor_time"] and rows(run, PROCESSOR),
-        }
-        runs.append(run | both | {"budget": budget(run | both)})
-    return facts | {"runs": runs}
-
-
-def main(words: Sequence[str]) -> None:
-    """See the head of this file."""
-    given = list(words)
-    picture = Path(given.pop(given.index("--bars") + 1)) if "--bars" in given else None
-    path, *steps = [word for word in given if word != "--bars"]
-    facts = read_json(Path(path))
-    if steps:
-        facts = again(facts, [int(word) for word in steps])
-        write_json(Path(path), facts)
+def main(path: Path, picture: Path | None = None) -> None:
+    """Prints the tables of a file."""
+    facts = read_json(path)
     if picture is not None:
         bars(facts["runs"][0]).savefig(picture)
     print(markdown(facts))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*map(Path, sys.argv[1:]))

@@ -42,13 +42,13 @@ class Work:
 @torch.no_grad()
 def residual_shapes(base: Base, controls: dict[str, Control]) -> list[torch.Size]:
     """Shapes of the residuals with the batch doubled; they must be those of every adapter."""
-    found = {
+    shapes_by_name = {
         name: [item.shape for item in controls[name].once(base.condition_1CHW, True)]
         for name in ADAPTERS
     }
-    if any(shapes != found[PLUGIN] for shapes in found.values()):
-        raise ValueError(f"the adapters differ in shapes: {found}")
-    return found[PLUGIN]
+    if any(shapes != shapes_by_name[PLUGIN] for shapes in shapes_by_name.values()):
+        raise ValueError(f"the adapters differ in shapes: {shapes_by_name}")
+    return shapes_by_name[PLUGIN]
 
 
 def pieces(base: Base, controls: dict[str, Control], cold: Cold) -> list[Work]:

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.studies``: leaderboards, controls compared, canaries; run from a checkout."""
+"""``python -m benchmarks.studies``: leaderboards, controls compared, canaries; from a checkout."""
 
 from __future__ import annotations
 

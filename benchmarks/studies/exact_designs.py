@@ -53,10 +53,10 @@ from unplug.sdk.forgetting.unlearning import (
     ForgetProblem,
     Meter,
     apply_method,
+    build_design,
     build_method,
     forget,
     summary,
-    train_forgettable,
 )
 from unplug.sdk.learning.data import Dataset, load_dataset, make_split
 from unplug.sdk.learning.training import ImageSet, Recipe, seeded
@@ -122,14 +122,13 @@ def result_of(local: Bench, model: nn.Module, wall_s: float, **facts: Any) -> Re
 def over_trunk(world: World, design: str, seed: int) -> dict[str, Result]:
     """Original, unlearned, refitted with the same seed, and retrained with another one."""
     local, dataset = world.board.local, world.board.local.dataset
-    ids, found = local.split.forget, {}
+    ids, results = local.split.forget, {}
     whole = replace(local.split, forget=())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
 
         def train(out: str, split: Any, own: int) -> Checkpoint:
-            return train_forgettable(
-                design,
+            return build_design(design).train(
                 dataset,
                 split,
                 TRUNK_RECIPE,
@@ -151,15 +150,15 @@ def over_trunk(world: World, design: str, seed: int) -> dict[str, Result]:
             )
         for role, checkpoint in made.items():
             cost = (checkpoint.record.get("forget") or {}).get("cost")
-            found[role] = result_of(
+            results[role] = result_of(
                 local, checkpoint.model.eval(), checkpoint.record["cost"]["wall_s"], cost=cost
             )
-    return found
+    return results
 
 
 def sharded(world: World, design: str, seed: int) -> dict[str, Result]:
     """The same of an ensemble of whole networks."""
-    local, method, found = world.board.local, build_method(design), {}
+    local, method, results = world.board.local, build_method(design), {}
 
     def train(data: ImageSet, own: int) -> tuple[nn.Module, float]:
         start = time.perf_counter()
@@ -176,22 +175,22 @@ def sharded(world: World, design: str, seed: int) -> dict[str, Result]:
             return method.train(problem).eval(), time.perf_counter() - start  # type: ignore[attr-defined]
 
     original, wall_s = train(local.whole, seed)
-    found["original"] = result_of(local, original, wall_s)
+    results["original"] = result_of(local, original, wall_s)
     for role, own in (("refitted", seed), ("retrained", seed + FROM)):
-        found[role] = result_of(local, *train(local.training_set("retrained"), own))
+        results[role] = result_of(local, *train(local.training_set("retrained"), own))
     model, cost = apply_method(
         method, original, local.sets, local.task, local.retrain, None, seed=seed
     )
-    found["unlearned"] = result_of(
+    results["unlearned"] = result_of(
         local, model, cost.wall_s, cost=summary(cost, local.retrain, None)
     )
-    return found
+    return results
 
 
 def pools(world: World, design: str, seeds: Sequence[int]) -> dict[str, Pool]:
     """The models of a design by role, made or read."""
     roles = ("original", "unlearned", "refitted", "retrained")
-    found: dict[str, list[Result]] = {role: [] for role in roles}
+    results: dict[str, list[Result]] = {role: [] for role in roles}
     for seed in seeds:
         names = {role: f"{design}-{role}-{seed}" for role in roles}
         made: dict[str, Result] = {}
@@ -202,10 +201,10 @@ def pools(world: World, design: str, seeds: Sequence[int]) -> dict[str, Pool]:
                     made |= (over_trunk if design in OVER_TRUNK else sharded)(world, design, seed)
                 return made[role]
 
-            found[role].append(world.kept(name, make))
+            results[role].append(world.kept(name, make))
     return {
         role: Pool(models=tuple(own), clusters=tuple(seeds), truths=world.board.truths)
-        for role, own in found.items()
+        for role, own in results.items()
     }
 
 
@@ -217,7 +216,7 @@ def folds_pools(
     """
     local, board = world.board.local, world.board
     references = load_references(fleet, original, task_of(original, device=CPU), local.dataset)
-    method, found = build_method("folds"), []
+    method, unlearned = build_method("folds"), []
     for seed in seeds:
 
         def make(seed: int = seed) -> Result:
@@ -236,15 +235,15 @@ def folds_pools(
                 local, model, cost.wall_s, cost=summary(cost, local.retrain, board.budget)
             )
 
-        found.append(world.kept(f"folds-unlearned-{seed}", make))
-    own = {
+        unlearned.append(world.kept(f"folds-unlearned-{seed}", make))
+    by_role = {
         "original": board.before.models,
-        "unlearned": tuple(found),
+        "unlearned": tuple(unlearned),
         "retrained": board.oracle.pool.models,
     }
     return {
         role: Pool(models=models[: len(seeds)], clusters=tuple(seeds), truths=board.truths)
-        for role, models in own.items()
+        for role, models in by_role.items()
     }
 
 
@@ -252,9 +251,9 @@ def row_of(design: str, made: Mapping[str, Pool], ordinary: Pool) -> dict[str, A
     """A design's numbers: F and attacks beside its own retrained models, use beside the ordinary
     ones.
     """
-    own, unlearned = Oracle(made["retrained"]), made["unlearned"]
-    metrics = {**measure_pool(unlearned, own)[0], **measure_cost(unlearned)}
-    before = measure_pool(made["original"], own)[0]
+    oracle, unlearned = Oracle(made["retrained"]), made["unlearned"]
+    metrics = {**measure_pool(unlearned, oracle)[0], **measure_cost(unlearned)}
+    before = measure_pool(made["original"], oracle)[0]
     metrics["before_loss_auc"], metrics["before_f_ratio"] = before["loss_auc"], before["f_ratio"]
     for name in ("test_mae", "test_accuracy", "retain_mae"):
         pair = [cluster_mean(pool.per_model(name), pool.clusters) for pool in (unlearned, ordinary)]
@@ -300,20 +299,20 @@ def designs_markdown(found: dict[str, Any]) -> str:
     )
     lines = [f"| {' | '.join(heads)} |", f"|---|{'--:|' * (len(heads) - 1)}"]
     for row in found["rows"]:
-        item = row["metrics"]
-        aim = f" ({item['loss_auc']['oracle']:.3f})"
+        numbers = row["metrics"]
+        aim = f" ({numbers['loss_auc']['oracle']:.3f})"
         cells = [
             row["design"],
             "not exact" if row["equal"] is None else f"{row['equal']} of {row['models']}",
-            span(item["score"], 3),
-            span(item["f_ratio"], 2),
-            span(item["before_f_ratio"], 2),
-            f"{item['loss_auc']['value']:.3f}{aim}",
-            f"{item['before_loss_auc']['value']:.3f}",
-            span(item["test_mae_ordinary_gap"], 2, "+"),
-            span(item["test_accuracy_ordinary_gap"], 1, "+", 100.0),
-            span(item["compute"], 1, "", 100.0) + " %",
-            span(item["wall_s"], 2),
+            span(numbers["score"], 3),
+            span(numbers["f_ratio"], 2),
+            span(numbers["before_f_ratio"], 2),
+            f"{numbers['loss_auc']['value']:.3f}{aim}",
+            f"{numbers['before_loss_auc']['value']:.3f}",
+            span(numbers["test_mae_ordinary_gap"], 2, "+"),
+            span(numbers["test_accuracy_ordinary_gap"], 1, "+", 100.0),
+            span(numbers["compute"], 1, "", 100.0) + " %",
+            span(numbers["wall_s"], 2),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     mae = found["ordinary_test_mae"]

@@ -77,8 +77,8 @@ class MixedSet(ImageSet):
         names = [item.name for item in fields(ImageBatch)]
         other = ImageBatch(**{name: getattr(seen, name)[order_B] for name in names})
         image_BCHW = share * seen.image_BCHW + (1 - share) * other.image_BCHW
-        own = {name: getattr(seen, name) for name in names} | {"image_BCHW": image_BCHW}
-        return MixedBatch(**own, other=other, share=share)
+        mixed = {name: getattr(seen, name) for name in names} | {"image_BCHW": image_BCHW}
+        return MixedBatch(**mixed, other=other, share=share)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,19 +111,21 @@ def row_of(name: str, seed: int, spec: str) -> dict[str, Any]:
             **{item.name: getattr(train, item.name) for item in fields(ImageSet)}, alpha=mixup
         )
     done = fit_new(task, train, sets.validation, seed=seed)
-    said = {
+    answers = {
         part: predict(done.model, getattr(sets, part)) for part in ("train", "validation", "test")
     }
     row: dict[str, Any] = {
         "variant": name,
         "seed": seed,
-        "train_mae": float(said["train"].error_N.mean()),
+        "train_mae": float(answers["train"].error_N.mean()),
         "wall_s": done.wall_s,
     }
     for part in ("validation", "test"):
-        row[f"{part}_mae"] = float(said[part].error_N.mean())
-        row[f"{part}_error_auc"] = float(auc(-said["train"].error_N, -said[part].error_N))
-        row[f"{part}_loss_auc"] = float(auc(said["train"].confidence_N, said[part].confidence_N))
+        row[f"{part}_mae"] = float(answers[part].error_N.mean())
+        row[f"{part}_error_auc"] = float(auc(-answers["train"].error_N, -answers[part].error_N))
+        row[f"{part}_loss_auc"] = float(
+            auc(answers["train"].confidence_N, answers[part].confidence_N)
+        )
     return row
 
 
@@ -151,10 +153,10 @@ def markdown(facts: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for name in dict.fromkeys(row["variant"] for row in facts["rows"]):
-        own = [row for row in facts["rows"] if row["variant"] == name]
+        rows = [row for row in facts["rows"] if row["variant"] == name]
         cells = []
         for key in keys:
-            values, digits = [row[key] for row in own], 2 if key.endswith("mae") else 3
+            values, digits = [row[key] for row in rows], 2 if key.endswith("mae") else 3
             cells.append(
                 f"{np.mean(values):.{digits}f} ({min(values):.{digits}f} to "
                 f"{max(values):.{digits}f})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ VARIABLES = (
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
 )
+CACHE = f"unplug-cache-{os.getuid()}"
 
 
 @pytest.fixture
@@ -54,35 +56,29 @@ def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def locked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but temporary folders can be written in; root may write everywhere, so the question
-    is answered here.
-    """
-    monkeypatch.setattr(homes.os, "access", lambda path, mode: False)
-
-
 def check_private(cache: Path, below: Path) -> None:
-    found = cache.lstat()
-    assert cache.parent == below and stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    assert stat.S_IMODE(found.st_mode) == 0o700
+    status = cache.lstat()
+    assert cache.parent == below and stat.S_ISDIR(status.st_mode)
+    assert status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) == 0o700
+
+
+def read_faces() -> None:
+    load_dataset("synth:n=4,subjects=2", 16, show=False)
 
 
 def test_without_a_home_the_cache_is_a_private_folder_for_temporary_files(nobody: Path) -> None:
-    assert len(load_dataset("synth:n=4,subjects=2", 16, show=False)) == 4
+    read_faces()
     check_private(cache_dir(), nobody)
-    assert use_cache() == cache_dir() and sorted(item.suffix for item in cache_dir().iterdir()) == [
-        ".json",
-        ".npy",
-        ".people",
-    ]
+    kinds = sorted(path.suffix for path in cache_dir().iterdir())
+    assert use_cache() == cache_dir() and kinds == [".json", ".npy", ".people"]
 
 
 @pytest.mark.parametrize("place", ["/", "/nonexistent", "/root"])
-@pytest.mark.usefixtures("locked")
 def test_so_it_is_with_a_home_that_cannot_be_written(
     nobody: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
+    """Root may write everywhere, so the question is answered here."""
+    monkeypatch.setattr(homes.os, "access", lambda path, mode: False)
     monkeypatch.setenv("HOME", place)
     check_private(cache_dir(), nobody)
 
@@ -103,34 +99,32 @@ def test_a_home_that_may_not_be_looked_into_is_none(
 def test_a_folder_of_that_name_that_somebody_else_made_is_not_used(nobody: Path) -> None:
     elsewhere = nobody / "elsewhere"
     elsewhere.mkdir()
-    (nobody / f"unplug-cache-{os.getuid()}").symlink_to(elsewhere)
+    (nobody / CACHE).symlink_to(elsewhere)
     cache = cache_dir()
     check_private(cache, nobody)
-    assert (
-        cache == cache_dir()
-        and cache.name != f"unplug-cache-{os.getuid()}"
-        and not any(elsewhere.iterdir())
-    )
+    assert cache == cache_dir() and cache.name != CACHE and not any(elsewhere.iterdir())
 
 
 def test_ones_own_is_narrowed(nobody: Path) -> None:
-    (nobody / f"unplug-cache-{os.getuid()}").mkdir(mode=0o755)
+    (nobody / CACHE).mkdir(mode=0o755)
     check_private(cache_dir(), nobody)
 
 
-def test_what_must_last_names_the_variable(nobody: Path) -> None:
-    with pytest.raises(
-        OutputError,
-        match=(
-            r"operator's key: it must last, .*no home.* Set UNPLUG_KEY to a file, or "
-            r"XDG_CONFIG_HOME"
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (
+            operator_key,
+            "operator's key: it must last, .*no home.* Set UNPLUG_KEY to a file, or XDG_C",
         ),
-    ):
-        operator_key()
-    with pytest.raises(
-        OutputError, match=r"the ledger: .*no home.* Set UNPLUG_LEDGER to a file, or XDG_DATA_HOME"
-    ):
-        ledger_place()
+        (ledger_place, "the ledger: .*no home.* Set UNPLUG_LEDGER to a file, or XDG_DATA_HOME"),
+    ],
+)
+def test_what_must_last_names_the_variable(
+    nobody: Path, place: Callable[[], object], words: str
+) -> None:
+    with pytest.raises(OutputError, match=words):
+        place()
 
 
 def test_a_place_that_is_named_is_taken(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,29 +138,24 @@ def test_a_place_that_is_named_is_taken(nobody: Path, monkeypatch: pytest.Monkey
     ["imagefolder:~/faces", "csv:~/labels.csv", "webdataset:~/s.tar", "captions:~stranger-9/x"],
 )
 def test_a_tilde_without_a_home_is_one_line(nobody: Path, spec: str) -> None:
-    with pytest.raises(
-        InputError, match=r"no home is known that it begins with. Write the whole path, or set HOME"
-    ):
+    words = "no home is known that it begins with. Write the whole path, or set HOME"
+    with pytest.raises(InputError, match=words):
         load_dataset(spec, 16, show=False)
-    with pytest.raises(InputError, match="no home"):
+    with pytest.raises(InputError, match=words):
         expanded(spec.partition(":")[2])
 
 
+@pytest.mark.parametrize("variable", ["UNPLUG_CACHE", "XDG_CACHE_HOME"])
 def test_a_cache_that_cannot_be_written_names_its_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(
-        OutputError,
-        match=r"Not a directory: the cache lies there \(so says UNPLUG_CACHE\)\. Set UNPLUG_CACHE",
-    ) as found:
-        load_dataset("synth:n=4,subjects=2", 16, show=False)
-    assert "--out" not in str(found.value)
     monkeypatch.delenv("UNPLUG_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(OutputError, match=r"\(so says XDG_CACHE_HOME\)\. Set UNPLUG_CACHE"):
-        load_dataset("synth:n=4,subjects=2", 16, show=False)
+    monkeypatch.setenv(variable, str(tmp_path / "file" / "cache"))
+    words = rf"Not a directory: the cache lies there \(so says {variable}\)\. Set UNPLUG_CACHE"
+    with pytest.raises(OutputError, match=words) as caught:
+        read_faces()
+    assert "--out" not in str(caught.value)
     write_json(tmp_path / "out.json", {})  # nothing of a result depends on it
 
 
@@ -184,7 +173,6 @@ def test_no_place_for_temporary_files_names_tmpdir(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: [str(nobody / "gone")])
-    with pytest.raises(
-        OutputError, match=r"temporary files: No usable temporary directory .* Set TMPDIR"
-    ):
+    words = r"temporary files: No usable temporary directory .* Set TMPDIR"
+    with pytest.raises(OutputError, match=words):
         cache_dir()

@@ -26,11 +26,8 @@ def test_it_is_made_at_its_first_use_for_its_owner_alone(place: Path) -> None:
     assert key_file() == place and not place.exists()
     key = operator_key()
     assert operator_key(key.id) == key and len(key.secret) == 32
-    assert (
-        stat.S_IMODE(place.stat().st_mode) == 0o600
-        and stat.S_IMODE(place.parent.stat().st_mode) == 0o700
-    )
-    assert [item.name for item in place.parent.iterdir()] == ["key"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (place, place.parent)] == [0o600, 0o700]
+    assert [path.name for path in place.parent.iterdir()] == ["key"]
     assert key.secret.hex() not in repr(key) and key.secret.hex() not in key.id
 
 

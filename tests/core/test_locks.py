@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,67 +38,62 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.fixture
-def holder(tmp_path: Path) -> Callable[[], subprocess.Popen[str]]:
-    def start() -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", HOLDER, str(tmp_path / "out"), str(tmp_path)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        return process
+def refused(out: Path, why: str) -> str:
+    with pytest.raises(OutputError, match=why) as caught, hold(out):
+        pytest.fail("the body must not run")
+    return str(caught.value)
 
-    return start
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that writes ``out``."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "out"), str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    yield process
+    kill(process)
+    process.stdout.close()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
 
 
 def test_the_second_is_told_who_has_it_and_since_when(
-    tmp_path: Path, holder: Callable[[], subprocess.Popen[str]]
+    tmp_path: Path, holder: subprocess.Popen[str]
 ) -> None:
-    process = holder()
-    try:
-        with pytest.raises(OutputError) as caught, hold(tmp_path / "out"):
-            pytest.fail("the body must not run")
-        told = (
-            rf"process {process.pid} on \S+ writes it since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\. "
-            r"Wait for it, or choose another"
-        )
-        assert re.search(told, str(caught.value)) and "\n" not in str(caught.value)
-        with hold(tmp_path / "other"):
-            pass
-        assert temporaries.sweep(tmp_path) == [], "what belongs to somebody alive stays"
-    finally:
-        process.kill()
-        process.communicate()
+    line = refused(
+        tmp_path / "out",
+        rf"process {holder.pid} on \S+ writes it since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\. "
+        r"Wait for it, or choose another",
+    )
+    assert "\n" not in line
+    with hold(tmp_path / "other"):
+        pass
+    assert temporaries.sweep(tmp_path) == [], "what belongs to somebody alive stays"
 
 
 def test_a_kill_frees_the_place_and_the_next_start_sweeps(
-    tmp_path: Path, holder: Callable[[], subprocess.Popen[str]]
-) -> None:
-    process = holder()
-    (tmp_path / "notes.unplug-tmp").write_text("a file of the user")
-    (tmp_path / ".out.lock.txt").write_text("another one")
-    process.kill()
-    process.communicate()
-    left = [name for name in names(tmp_path) if name.endswith((".unplug-tmp", ".lock"))]
-    assert len(left) == 4, "a lock, two temporary folders, and what is not ours"
-    with hold(tmp_path / "out"):
-        assert names(tmp_path) == [".out.lock", ".out.lock.txt", "notes.unplug-tmp"]
-    assert names(tmp_path) == [".out.lock.txt", "notes.unplug-tmp"]
-
-
-def test_the_cache_is_swept_too_though_nothing_is_written_into_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache" / ".faces.npy.x1.unplug-tmp").mkdir(parents=True)
+    (tmp_path / "notes.unplug-tmp").write_text("a file of the user")
+    (tmp_path / ".out.lock.txt").write_text("another one")
+    kill(holder)
+    left = [name for name in names(tmp_path) if name.endswith((".unplug-tmp", ".lock"))]
+    assert len(left) == 4, "a lock, two temporary folders, and what is not ours"
     with hold(tmp_path / "out"):
-        assert names(tmp_path / "cache") == []
+        assert names(tmp_path) == [".out.lock", ".out.lock.txt", "cache", "notes.unplug-tmp"]
+        assert names(tmp_path / "cache") == [], "though nothing is written into it"
+    assert names(tmp_path) == [".out.lock.txt", "cache", "notes.unplug-tmp"]
 
 
 def test_the_first_temporary_folder_of_a_process_sweeps_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holder: Callable[[], subprocess.Popen[str]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holder: subprocess.Popen[str]
 ) -> None:
-    process = holder()
-    process.kill()
-    process.communicate()
+    kill(holder)
     monkeypatch.setattr(temporaries, "_swept", set())
     with temporary_folder("unplug-test-", tmp_path) as folder:
         assert [name for name in names(tmp_path) if name.endswith(".unplug-tmp")] == [folder.name]
@@ -106,22 +101,15 @@ def test_the_first_temporary_folder_of_a_process_sweeps_its_place(
 
 def test_who_has_it_may_hold_it_again_and_its_threads_may_not(tmp_path: Path) -> None:
     out, told = tmp_path / "a" / "out", []
-
-    def other() -> None:
-        with pytest.raises(OutputError) as caught, hold(out):
-            pytest.fail("the body must not run")
-        told.append(str(caught.value))
-
+    thread = threading.Thread(target=lambda: told.append(refused(out, "")))
     with hold(out):
         with hold(tmp_path / "a" / ".." / "a" / "out"):
             pass
-        thread = threading.Thread(target=other)
         thread.start()
         thread.join()
         assert names(tmp_path / "a") == [".out.lock"]
-    assert f"process {os.getpid()} " in told[0] and names(tmp_path) == [], (
-        "folders that stayed empty are gone too"
-    )
+    assert re.search(f"process {os.getpid()} ", told[0])
+    assert names(tmp_path) == [], "folders that stayed empty are gone too"
 
 
 def test_processes_of_one_training_write_together(
@@ -138,14 +126,13 @@ def test_without_locks_it_is_said(
     monkeypatch.setattr(locks, "try_lock", lambda _: None)
     with hold(tmp_path / "out"):
         pass
-    assert (
-        "has no file locks, so nothing stops a second command with the same `out`" in caplog.text
-        and names(tmp_path) == []
-    )
+    told = "has no file locks, so nothing stops a second command with the same `out`"
+    assert told in caplog.text and names(tmp_path) == []
 
 
-def test_a_lock_that_says_nonsense_is_one_line(tmp_path: Path) -> None:
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "",
         "[]",
         '{"pid": "x"}',
@@ -153,32 +140,25 @@ def test_a_lock_that_says_nonsense_is_one_line(tmp_path: Path) -> None:
         '{"pid": 1, "host": "h", "since": 3',
         '{"pid": Infinity}',
         "[" * 4000,
-    ):
-        (tmp_path / ".out.lock").write_text(text, encoding="latin-1")
-        handle = os.open(tmp_path / ".out.lock", os.O_RDWR)
-        assert temporaries.try_lock(handle)
-        with (
-            pytest.raises(OutputError, match="another process has just begun to write it"),
-            hold(tmp_path / "out"),
-        ):
-            pytest.fail("the body must not run")
-        os.close(handle)
+    ],
+)
+def test_a_lock_that_says_nonsense_is_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / ".out.lock").write_text(text, encoding="latin-1")
+    handle = os.open(tmp_path / ".out.lock", os.O_RDWR)
+    assert temporaries.try_lock(handle)
+    refused(tmp_path / "out", "another process has just begun to write it")
+    os.close(handle)
 
 
 def test_a_place_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="Choose an `out`"), hold(tmp_path / "file" / "out"):
-        pytest.fail("the body must not run")
+    refused(tmp_path / "file" / "out", "Choose an `out`")
 
 
-def test_temporary_folders_go_with_any_end(tmp_path: Path) -> None:
-    for error in (ValueError, KeyboardInterrupt, SystemExit):
-        with (
-            pytest.raises(error),
-            atomic_path(tmp_path / "a"),
-            temporary_folder("unplug-test-", tmp_path),
-        ):
-            raise error
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_temporary_folders_go_with_any_end(tmp_path: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error), atomic_path(tmp_path / "a"), temporary_folder("unplug-", tmp_path):
+        raise error
     assert names(tmp_path) == []
 
 
@@ -196,7 +176,5 @@ def test_a_function_holds_what_it_writes(tmp_path: Path) -> None:
     def work(name: str, out: Path) -> list[str]:
         return names(out.parent)
 
-    assert work("a", tmp_path / "out") == [".out.lock"] and work("a", out=tmp_path / "out") == [
-        ".out.lock"
-    ]
-    assert work.__name__ == "work"
+    out = tmp_path / "out"
+    assert work("a", out) == work("a", out=out) == [".out.lock"] and work.__name__ == "work"

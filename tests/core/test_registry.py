@@ -38,15 +38,10 @@ def test_a_target_is_imported_on_get_and_not_before(
     assert things.get("thing") is things.get("thing")
 
 
-def test_objects_are_registered_as_they_are() -> None:
-    things = Registry("thing", {})
-    thing = SimpleNamespace()
-    things.register("thing", thing)
-    assert things.get("thing") is thing
-
-
-def test_names_are_sorted() -> None:
-    assert list(Registry("thing", {"b": "json:dumps", "a": "json:loads"})) == ["a", "b"]
+def test_objects_are_registered_as_they_are_and_names_are_sorted() -> None:
+    things, thing = Registry("thing", {"c": "json:dumps", "a": "json:loads"}), SimpleNamespace()
+    things.register("b", thing)
+    assert things.get("b") is thing and list(things) == ["a", "b", "c"]
 
 
 def test_entry_points_are_read_once_and_only_when_needed(monkeypatch: pytest.MonkeyPatch) -> None:

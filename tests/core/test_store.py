@@ -70,10 +70,9 @@ def test_a_file_beyond_the_limit_is_set_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("unplug.core.store.MAX_BYTES", 40)
-    assert (
-        "is of over 0 MiB: kept as a.part.old1"
-        in (write(tmp_path / "a.part", *VALUES) + write(tmp_path / "a.part"))[0]
-    )
+    write(tmp_path / "a.part", *VALUES)
+    (line,) = write(tmp_path / "a.part")
+    assert "is of over 0 MiB: kept as a.part.old1" in line
 
 
 def test_after_the_end_nothing_is_taken_in_silence(tmp_path: Path) -> None:
@@ -85,20 +84,13 @@ def test_after_the_end_nothing_is_taken_in_silence(tmp_path: Path) -> None:
 
 
 def test_files_of_others_are_numbered(tmp_path: Path) -> None:
-    path = tmp_path / "a.part"
-    for content in (
-        b"some file\nof the user",
-        b"some line",
-        b'{"schema": "test/2"}\n{"number": 1}\n',
-    ):
+    path, other = tmp_path / "a.part", b'{"schema": "test/2"}\n'
+    contents = [b"some file\nof the user", b"some line", other + b'{"number": 1}\n']
+    for content in contents:
         path.write_bytes(content)
         assert "is of another benchmark" in write(path, VALUES[0])[0]
-    assert [item.read_bytes()[:4] for item in sorted(tmp_path.glob("*.old*"))] == [
-        b"some",
-        b"some",
-        b'{"sc',
-    ]
-    path.write_bytes(b'{"schema": "test/2"}\n')
+    assert [file.read_bytes() for file in sorted(tmp_path.glob("*.old*"))] == contents
+    path.write_bytes(other)
     assert write(path) == [] and read(path) == [], "a head alone is nothing to keep"
 
 
@@ -110,23 +102,24 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     ):
         JsonLines(path, HEAD, print)
     with JsonLines(path, HEAD, print):
-        path.unlink()
-        with JsonLines(
-            path, HEAD, print
-        ):  # what the first one has is no file of this name any more
-            pass
-    assert [item.name for item in tmp_path.iterdir()] == ["a.part"], "no lock is left beside it"
+        path.unlink()  # what the first one has is no file of this name any more
+        JsonLines(path, HEAD, print).close()
+    assert [file.name for file in tmp_path.iterdir()] == ["a.part"], "no lock is left beside it"
 
 
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("file/a.part", "Choose another `out`"),
+        (".", "Choose another `out`"),
+        ("pipe", "not a plain file"),
+    ],
+)
+def test_places_that_cannot_be_written(tmp_path: Path, place: str, words: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="Choose another `out`"):
-        JsonLines(tmp_path / "file" / "a.part", HEAD, print)
-    with pytest.raises(OutputError, match="Choose another `out`"):
-        JsonLines(tmp_path, HEAD, print)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OutputError, match="not a plain file"):
-        JsonLines(tmp_path / "pipe", HEAD, print)
+    with pytest.raises(OutputError, match=words):
+        JsonLines(tmp_path / place, HEAD, print)
 
 
 def test_a_full_disk_keeps_what_is_there(tmp_path: Path) -> None:
@@ -136,9 +129,8 @@ def test_a_full_disk_keeps_what_is_there(tmp_path: Path) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5, hard))
         try:
-            with pytest.raises(
-                OutputError, match=r"Free some space; what was measured so far is kept"
-            ):
+            words = "Free some space; what was measured so far is kept"
+            with pytest.raises(OutputError, match=words):
                 lines.add(VALUES[1])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -39,6 +39,11 @@ def attribute(holder: Any, name: str, value: Any) -> contextlib.AbstractContextM
     )
 
 
+def set_by(name: str, value: Any) -> Callable[[], Any]:
+    """A switch of torch with a function that reads it and one that writes it."""
+    return lambda: switched(getattr(torch, f"get_{name}"), getattr(torch, f"set_{name}"), value)
+
+
 @contextlib.contextmanager
 def errors() -> Iterator[None]:
     with warnings.catch_warnings():
@@ -78,7 +83,7 @@ SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any]] = {
     "gradients": (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled, True),
     "inference mode": (torch.inference_mode, torch.is_inference_mode_enabled, False),
     "default type": (
-        lambda: switched(torch.get_default_dtype, torch.set_default_dtype, torch.float64),
+        set_by("default_dtype", torch.float64),
         torch.get_default_dtype,
         torch.float32,
     ),
@@ -89,15 +94,9 @@ SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any]] = {
         torch.is_anomaly_enabled,
         False,
     ),
-    "threads": (
-        lambda: switched(torch.get_num_threads, torch.set_num_threads, threads() + 2),
-        torch.get_num_threads,
-        threads(),
-    ),
+    "threads": (set_by("num_threads", threads() + 2), torch.get_num_threads, threads()),
     "matmul": (
-        lambda: switched(
-            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"
-        ),
+        set_by("float32_matmul_precision", "medium"),
         torch.get_float32_matmul_precision,
         "highest",
     ),
@@ -122,7 +121,7 @@ SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any]] = {
         True,
     ),
     "determinism": (
-        lambda: switched(torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 2),
+        set_by("deterministic_debug_mode", 2),
         torch.get_deterministic_debug_mode,
         0,
     ),
@@ -165,14 +164,19 @@ def drawn() -> tuple[float, float, float]:
     return random.random(), float(np.random.random()), float(torch.rand(1))
 
 
+def sow(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
 def test_a_step_draws_the_same_and_takes_nothing_from_the_callers_generators() -> None:
     for seed in (1, 2):
-        random.seed(seed), np.random.seed(seed), torch.manual_seed(seed)
+        sow(seed)
         expected = drawn()
-        random.seed(seed), np.random.seed(seed), torch.manual_seed(seed)
+        sow(seed)
         within = settled(drawn)()
-        assert drawn() == expected
-        assert within == settled(drawn)()
+        assert drawn() == expected and within == settled(drawn)()
 
 
 def test_a_step_in_a_step_keeps_what_the_outer_one_chose() -> None:
@@ -185,10 +189,7 @@ def test_a_step_in_a_step_keeps_what_the_outer_one_chose() -> None:
 
 
 def test_everything_is_put_back_after_an_error() -> None:
-    with (
-        switched(torch.get_default_dtype, torch.set_default_dtype, torch.float64),
-        pytest.raises(ZeroDivisionError),
-    ):
+    with set_by("default_dtype", torch.float64)(), pytest.raises(ZeroDivisionError):
         settled(lambda: 1 // 0)()
 
 
@@ -200,7 +201,7 @@ def test_steps_in_two_threads_share_what_belongs_to_the_process() -> None:
         over.wait(10)
         seen.append(torch.get_default_dtype())
 
-    with switched(torch.get_default_dtype, torch.set_default_dtype, torch.float64):
+    with set_by("default_dtype", torch.float64)():
         other = threading.Thread(target=settled(late))
         other.start()
         begun.wait(10)
@@ -211,10 +212,8 @@ def test_steps_in_two_threads_share_what_belongs_to_the_process() -> None:
 
 
 @contextlib.contextmanager
-def scaled() -> Iterator[None]:
-    handle = torch.nn.modules.module.register_module_forward_hook(
-        lambda module, given, answer: answer * 1.01
-    )
+def hooked(hook: Callable[..., Any]) -> Iterator[None]:
+    handle = torch.nn.modules.module.register_module_forward_hook(hook)
     try:
         yield
     finally:
@@ -225,7 +224,10 @@ def scaled() -> Iterator[None]:
     ("switch", "named"),
     [
         (FakeTensorMode, "FakeTensorMode"),
-        (scaled, "torch.nn.modules.module._global_forward_hooks"),
+        (
+            lambda: hooked(lambda module, given, answer: answer * 1.01),
+            "torch.nn.modules.module._global_forward_hooks",
+        ),
         (
             lambda: torch.autograd.graph.saved_tensors_hooks(
                 lambda kept: kept * 2, lambda kept: kept
@@ -244,11 +246,8 @@ def test_what_cannot_be_set_from_within_is_named(switch: Callable[[], Any], name
 
 def test_hooks_and_modes_that_only_look_on_are_none_of_our_business() -> None:
     seen: list[Any] = []
-    handle = torch.nn.modules.module.register_module_forward_hook(lambda *told: seen.append(told))
-    try:
+    with hooked(lambda *told: seen.append(told)):
         settled(lambda: None)()
-    finally:
-        handle.remove()
     assert seen
 
 

@@ -5,23 +5,18 @@ refused.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.exported import files_of, require_installed
 
-from unplug.core import ArtifactError, ConversionError, OutputError, sha256_tree
-from unplug.export import (
-    Artifact,
-    Session,
-    export_checkpoint,
-    load_artifact,
-    measure_parity,
-    random_inputs,
-)
+from unplug.core import ArtifactError, ConversionError, OutputError
+from unplug.export import Artifact, Session, export_checkpoint, load_artifact, measure_parity
 from unplug.export.artifact import write_card
+
+from .conftest import given, resigned
 
 pytestmark = pytest.mark.nightly
 
@@ -29,30 +24,20 @@ pytestmark = pytest.mark.nightly
 @pytest.fixture(scope="module")
 def asset(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     require_installed("coreai")
-    made: Mapping[str, Artifact] = files_of(tmp_path_factory, ["coreai"])
-    return made["age.fp32.aimodel"]
+    return files_of(tmp_path_factory, ["coreai"])["age.fp32.aimodel"]
 
 
-def test_it_agrees_with_the_checkpoint(asset: Artifact, checkpoint: Path) -> None:
-    report = measure_parity(asset, checkpoint, random_inputs(asset.card.iospec, 3, seed=2))
-    assert [row.output for row in report.rows] == [
-        "age_logits",
-        "expected_age",
-    ] and report.passed, report.rows
-    assert {(row.runtime, row.runtime_version is None) for row in report.rows} == {
-        ("coreai", False)
-    }
-
-
-def test_it_holds_no_source_paths(asset: Artifact) -> None:
-    content = b"".join(
-        path.read_bytes() for path in sorted(asset.path.rglob("*")) if path.is_file()
-    )
-    assert (
-        b"age_logits" in content
-        and str(Path(__file__).parents[2]).encode() not in content
-        and b"age.py" not in content
-    )
+def test_it_agrees_with_the_checkpoint_and_holds_no_source_paths(
+    asset: Artifact, checkpoint: Path
+) -> None:
+    rows = measure_parity(asset, checkpoint, given(asset, 3, seed=2)).rows
+    assert [(row.output, row.status, row.runtime) for row in rows] == [
+        (name, "pass", "coreai") for name in ("age_logits", "expected_age")
+    ]
+    assert all(row.runtime_version for row in rows)
+    content = b"".join(path.read_bytes() for path in asset.path.rglob("*") if path.is_file())
+    assert b"age_logits" in content and b"age.py" not in content
+    assert str(Path(__file__).parents[2]).encode() not in content
 
 
 def test_an_older_asset_is_replaced_and_nothing_else(
@@ -70,13 +55,16 @@ def test_an_older_asset_is_replaced_and_nothing_else(
     assert load_artifact(again.path).card == again.card and again.path == place
 
 
-def forged(asset: Artifact, folder: Path, program: bytes) -> Artifact:
-    path = folder / asset.path.name
-    shutil.copytree(asset.path, path)
-    (path / "main.mlirb").write_bytes(program)
-    sha256, size = sha256_tree(path)
-    write_card(path, replace(asset.card, sha256=sha256, bytes=size))
-    return load_artifact(path)
+def forged(asset: Artifact, folder: Path, keep: int | None = None, **iospec: Any) -> Artifact:
+    """A copy whose program is cut off, or whose card names other tensors."""
+
+    def cut(path: Path) -> None:
+        (path / "main.mlirb").write_bytes((path / "main.mlirb").read_bytes()[:keep])
+
+    shutil.rmtree(folder / asset.path.name, ignore_errors=True)
+    copy = resigned(asset, folder, cut)
+    write_card(copy.path, replace(copy.card, iospec=replace(copy.card.iospec, **iospec)))
+    return load_artifact(copy.path)
 
 
 @pytest.mark.parametrize("keep", [1, 64, 50_000])
@@ -88,28 +76,17 @@ def test_a_broken_asset_ends_the_child_alone_and_leaves_nothing(
     """
     place = tmp_path / "tmp"
     place.mkdir()
-    broken = forged(asset, tmp_path, (asset.path / "main.mlirb").read_bytes()[:keep])
+    broken = forged(asset, tmp_path, keep)
     monkeypatch.setattr("tempfile.tempdir", str(place))
     with pytest.raises((ArtifactError, ConversionError), match=r"age\.fp32\.aimodel"):
-        Session(broken).run(random_inputs(broken.card.iospec, 1, seed=0), timeout=120)
+        Session(broken).run(given(broken), timeout=120)
     assert not list(place.iterdir())
 
 
 def test_another_models_asset_is_refused(asset: Artifact, tmp_path: Path) -> None:
-    item = forged(asset, tmp_path, (asset.path / "main.mlirb").read_bytes())
-    first, second = item.card.iospec.outputs
-    write_card(
-        item.path, replace(item.card, iospec=replace(item.card.iospec, outputs=(second, first)))
-    )
-    swapped = load_artifact(item.path)
-    Session(swapped).run(random_inputs(swapped.card.iospec, 1, seed=0))  # names count, not places
-    (image,) = item.card.iospec.inputs
-    write_card(
-        item.path,
-        replace(
-            item.card, iospec=replace(item.card.iospec, inputs=(replace(image, name="picture"),))
-        ),
-    )
-    wrong = load_artifact(item.path)
+    iospec = asset.card.iospec
+    swapped = forged(asset, tmp_path, outputs=iospec.outputs[::-1])
+    Session(swapped).run(given(swapped))  # names count, not places
+    wrong = forged(asset, tmp_path, inputs=(replace(iospec.inputs[0], name="picture"),))
     with pytest.raises(ArtifactError, match=r"its tensors are .*'image'.*'picture'"):
-        Session(wrong).run(random_inputs(wrong.card.iospec, 1, seed=0))
+        Session(wrong).run(given(wrong))

@@ -16,9 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional as fn
 
 from unplug.core import ConversionError
-from unplug.export import export_checkpoint, measure_parity, random_inputs
+from unplug.export import export_checkpoint, measure_parity
 from unplug.export.lowering import OTHERWISE, converted, in_words, lowered
-from unplug.plugins import AgePredictor, load_checkpoint, save_checkpoint
+from unplug.plugins import AgePredictor, save_checkpoint
+
+from .conftest import given
 
 LACKING = {str(target.overloadpacket).removeprefix("aten.") for target in OTHERWISE}
 REWRITTEN: dict[str, Callable[[Tensor], Tensor]] = {
@@ -48,9 +50,8 @@ def test_other_operators_give_the_same_numbers(name: str) -> None:
     """The oracle is PyTorch's own operator, on sides that windows do not fill."""
     function = REWRITTEN[name]
     x = torch.randn(1, 4, 11, 10, generator=torch.Generator().manual_seed(0))
-    program = lowered(
-        torch.export.export(Function(function), (x,)), lambda kind: kind not in LACKING
-    )
+    exported = torch.export.export(Function(function), (x,))
+    program = lowered(exported, lambda kind: kind not in LACKING)
     torch.testing.assert_close(program.module()(x), function(x))
     for node in program.graph.nodes:
         assert node.target not in (*OTHERWISE, torch.ops.aten.alias.default)
@@ -58,21 +59,22 @@ def test_other_operators_give_the_same_numbers(name: str) -> None:
             assert len(node.args) >= 3 and node.args[2] and not any(node.args[5:])
 
 
-class Inner(nn.Module):
-    """A layer with an operator that no table takes apart."""
+def stops_at(name: str, error: Exception) -> Callable[[Any], list[str]]:
+    """A converter that lacks an operator."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.special.bessel_j0(x)
+    def convert(program: Any) -> list[str]:
+        for node in program.graph.nodes:
+            if name in str(node.target):
+                raise error
+        return [node.name for node in program.graph.nodes]
+
+    return convert
 
 
 def test_what_no_rewriting_helps_is_named_with_its_layer() -> None:
-    program = torch.export.export(nn.Sequential(nn.ReLU(), Inner()), (torch.zeros(1, 3),))
-
-    def convert(graph: Any) -> None:
-        for node in graph.graph.nodes:
-            if "bessel" in str(node.target):
-                raise NotImplementedError("line one\nline two")
-
+    net = nn.Sequential(nn.ReLU(), Function(torch.special.bessel_j0))
+    program = torch.export.export(net, (torch.zeros(1, 3),))
+    convert = stops_at("bessel", NotImplementedError("line one\nline two"))
     with pytest.raises(ConversionError) as caught:
         converted(convert, program, "export to coreml fp32")
     assert str(caught.value) == (
@@ -80,60 +82,21 @@ def test_what_no_rewriting_helps_is_named_with_its_layer() -> None:
         "one). "
         "Write the layer in other operators, or export to another target."
     )
-    with (
-        pytest.raises(ConversionError, match=r"export to x: its converter stops: 'gone'\. Write"),
-        in_words("export to x"),
-    ):
+    words = pytest.raises(
+        ConversionError, match=r"export to x: its converter stops: 'gone'\. Write"
+    )
+    with words, in_words("export to x"):
         raise KeyError("gone")
 
 
 def test_an_operator_at_which_a_converter_stops_is_taken_apart() -> None:
     """It knows the name, and not these arguments."""
     program = torch.export.export(Function(lambda x: fn.celu(x, 0.5)), (torch.zeros(1, 3),))
-
-    def convert(graph: Any) -> list[str]:
-        for node in graph.graph.nodes:
-            if "celu" in str(node.target):
-                raise ValueError("no alpha here")
-        return [node.name for node in graph.graph.nodes]
-
+    convert = stops_at("celu", ValueError("no alpha here"))
     assert "celu" not in converted(convert, program, "x")
 
 
 # Files
-
-
-@pytest.fixture
-def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], Path]:
-    """The checkpoint of a factory, from a folder that child processes import from too."""
-
-    def make(factory: str, folder: Path) -> Path:
-        monkeypatch.setenv("UNPLUG_FACTORIES", factory)
-        monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
-        monkeypatch.syspath_prepend(str(folder))
-        torch.manual_seed(0)
-        network = {"factory": factory, "arguments": {}, "mean": [0.5] * 3, "std": [0.5] * 3}
-        model = AgePredictor(size="adopted", image_size=32, network=network)
-        save_checkpoint(model.eval(), tmp_path / "net", record={}, card="A test model.")
-        return tmp_path / "net"
-
-    return make
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("network", ["Net", "Alias"])
-def test_the_cases_become_ml_programs(
-    saved: Callable[[str, Path], Path], tmp_path: Path, network: str
-) -> None:
-    (tmp_path / "pools").mkdir()
-    (tmp_path / "pools" / f"case_{network}.py").write_text(
-        (CASES / "coreml-max-pool-stride" / "net.py").read_text()
-    )
-    net = saved(f"case_{network}:{network}", tmp_path / "pools")
-    made = export_checkpoint(net, targets=["coreml"], precisions=["fp32"], out=tmp_path / "out")
-    assert measure_parity(
-        made, net, random_inputs(load_checkpoint(net).model.iospec, 2, seed=0)
-    ).passed
 
 
 STRANGE = """
@@ -152,30 +115,65 @@ class Net(nn.Module):
 
 class Body(nn.Module):
     def forward(self, x):
-        return x.sort(2)[0] if KIND == "sort" else torch.special.bessel_j0(x)
+        return FUNCTION
 """
+POOLS = (CASES / "coreml-max-pool-stride" / "net.py").read_text()
+SORTS = STRANGE.replace("FUNCTION", "x.sort(2)[0]")
+BESSELS = STRANGE.replace("FUNCTION", "torch.special.bessel_j0(x)")
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """The checkpoint of a network whose code child processes import too."""
+
+    def make(code: str, network: str) -> Path:
+        module = f"net_{abs(hash(code))}_{network}"
+        (tmp_path / f"{module}.py").write_text(code)
+        monkeypatch.setenv("UNPLUG_FACTORIES", f"{module}:{network}")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        torch.manual_seed(0)
+        factory = {"factory": f"{module}:{network}", "arguments": {}}
+        how = {**factory, "mean": [0.5] * 3, "std": [0.5] * 3}
+        model = AgePredictor(size="adopted", image_size=32, network=how)
+        save_checkpoint(model.eval(), tmp_path / "net", record={}, card="A test model.")
+        return tmp_path / "net"
+
+    return make
 
 
 @pytest.mark.nightly
-def test_what_cannot_be_evaluated_is_not_checked_and_what_cannot_be_converted_is_named(
-    saved: Callable[[str, Path], Path], tmp_path: Path
+@pytest.mark.parametrize(
+    ("code", "network", "status", "reason"),
+    [
+        (POOLS, "Net", "pass", None),
+        (POOLS, "Alias", "pass", None),
+        (SORTS, "Net", "not_run", "not checked: operator argsort cannot be evaluated here"),
+    ],
+    ids=["stride", "alias", "sort"],
+)
+def test_what_becomes_an_ml_program(
+    saved: Callable[[str, str], Path],
+    tmp_path: Path,
+    code: str,
+    network: str,
+    status: str,
+    reason: str | None,
 ) -> None:
-    (tmp_path / "sorts.py").write_text(f'KIND = "sort"\n{STRANGE}')
-    net = saved("sorts:Net", tmp_path)
-    made = export_checkpoint(net, targets=["coreml"], precisions=["fp32"], out=tmp_path / "out")
-    report = measure_parity(made, net, random_inputs(load_checkpoint(net).model.iospec, 2, seed=0))
-    assert {row.status for row in report.rows} == {"not_run"} and not report.passed
-    assert all(
-        (row.reason or "").startswith("not checked: operator argsort cannot be evaluated here")
-        for row in report.rows
-    )
+    net = saved(code, network)
+    made = export_checkpoint(net, targets=["coreml"], out=tmp_path / "out")
+    report = measure_parity(made, net, given(made[0], 2))
+    assert {row.status for row in report.rows} == {status}
+    assert report.passed == (reason is None)
+    assert all((row.reason or "").startswith(reason or "") for row in report.rows)
 
-    (tmp_path / "bessels.py").write_text(f'KIND = "bessel"\n{STRANGE}')
-    net = saved("bessels:Net", tmp_path)
-    for target in ("coreml", "onnx"):
-        with pytest.raises(
-            ConversionError,
-            match=r"does not take operator \w+[_.]bessel_j0 in network\.inner\.body \(",
-        ):
-            export_checkpoint(net, targets=[target], precisions=["fp32"], out=tmp_path / target)
-        assert not list((tmp_path / target).glob("*"))
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("target", ["coreml", "onnx"])
+def test_what_cannot_be_converted_is_named(
+    saved: Callable[[str, str], Path], tmp_path: Path, target: str
+) -> None:
+    words = r"does not take operator \w+[_.]bessel_j0 in network\.inner\.body \("
+    with pytest.raises(ConversionError, match=words):
+        export_checkpoint(saved(BESSELS, "Net"), targets=[target], out=tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*"))

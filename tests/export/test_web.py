@@ -7,128 +7,86 @@ from __future__ import annotations
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from unplug.core import ArtifactError, ConversionError, InputError
-from unplug.export import (
-    RUNTIMES,
-    Artifact,
-    Session,
-    compare,
-    measure_parity,
-    random_inputs,
-    verdict,
-)
+from unplug.export import RUNTIMES, Session, compare, measure_parity, verdict
 from unplug.export.runtime.web.server import Server
 
-from .test_session import resigned
+from .conftest import Files, given, resigned
 
-SAMPLES = 2
 reasons = {name: RUNTIMES.get(name).unavailable() for name in ("litert-web", "onnx-web")}
 needs_browser = pytest.mark.skipif(
     any(reasons.values()), reason=str(next(filter(None, reasons.values()), ""))
 )
-
-
-@pytest.fixture(scope="module")
-def int8(by_name: Mapping[str, Artifact]) -> dict[str, Artifact]:
-    return {
-        target: by_name[f"age.int8-static.{suffix}"]
-        for target, suffix in (("litert", "tflite"), ("onnx", "onnx"))
-    }
+nightly = pytest.mark.nightly
 
 
 @pytest.mark.long
 @needs_browser
 @pytest.mark.parametrize(
-    "name", ["age.fp32.tflite", pytest.param("age.fp16.onnx", marks=pytest.mark.nightly)]
+    ("name", "delegate", "least_db"),
+    [
+        ("age.fp32.tflite", "wasm", 100.0),
+        pytest.param("age.fp16.onnx", "wasm", 100.0, marks=nightly),
+        pytest.param("age.fp16.tflite", "webgpu", 60.0, marks=nightly),
+    ],
 )
-def test_webassembly_agrees_with_python(by_name: Mapping[str, Artifact], name: str) -> None:
-    item = by_name[name]
-    inputs = random_inputs(item.card.iospec, SAMPLES, seed=2)
-    here, there = (
-        Session(item).run(inputs),
-        Session(item, runtime=f"{item.card.target}-web").run(inputs),
-    )
-    assert all(verdict(compare(here[key], there[key]), 100.0) is None for key in here)
-
-
-@pytest.mark.nightly
-@needs_browser
-def test_eight_bits_and_the_command_line_of_parity(
-    int8: dict[str, Artifact], checkpoint: Path
+def test_a_browser_agrees_with_python(
+    by_name: Files, name: str, delegate: str, least_db: float
 ) -> None:
-    for target, item in int8.items():
-        report = measure_parity(
-            item,
-            checkpoint,
-            random_inputs(item.card.iospec, SAMPLES, seed=2),
-            runtime=f"{target}-web",
-        )
-        assert report.passed and {row.runtime for row in report.rows} == {f"{target}-web"}
+    file = by_name[name]
+    inputs, runtime = given(file, 2, seed=2), f"{file.card.target}-web"
+    here = Session(file).run(inputs)
+    there = Session(file, runtime=runtime, delegate=delegate).run(inputs)
+    assert all(verdict(compare(here[key], there[key]), least_db) is None for key in here)
 
 
-@pytest.mark.nightly
+@nightly
 @needs_browser
-@pytest.mark.parametrize("name", ["age.fp16.tflite"])
-def test_webgpu_takes_all_of_a_litert_file(by_name: Mapping[str, Artifact], name: str) -> None:
-    item = by_name[name]
-    inputs = random_inputs(item.card.iospec, SAMPLES, seed=2)
-    here, there = (
-        Session(item).run(inputs),
-        Session(item, runtime="litert-web", delegate="webgpu").run(inputs),
-    )
-    assert all(verdict(compare(here[key], there[key]), 60.0) is None for key in here)
+@pytest.mark.parametrize("name", ["age.int8-static.tflite", "age.int8-static.onnx"])
+def test_parity_of_eight_bits(by_name: Files, checkpoint: Path, name: str) -> None:
+    file = by_name[name]
+    runtime = f"{file.card.target}-web"
+    report = measure_parity(file, checkpoint, given(file, 2, seed=2), runtime=runtime)
+    assert report.passed and {row.runtime for row in report.rows} == {runtime}
 
 
-@pytest.mark.nightly
-@needs_browser
-def test_what_webgpu_does_not_take_is_no_silent_fallback(int8: dict[str, Artifact]) -> None:
-    item = int8["onnx"]
-    with pytest.raises(ArtifactError, match="onnx-web refuses it on webgpu"):
-        Session(item, runtime="onnx-web", delegate="webgpu").run(
-            random_inputs(item.card.iospec, 1, seed=0)
-        )
-
-
-@pytest.mark.nightly
+@nightly
 @needs_browser
 @pytest.mark.parametrize(
-    "name", ["age.fp32.tflite", pytest.param("age.fp32.onnx", marks=pytest.mark.nightly)]
+    ("name", "delegate", "keep"),
+    [
+        # what WebGPU does not take is no silent fallback
+        ("age.int8-static.onnx", "webgpu", None),
+        ("age.fp32.tflite", "wasm", 5000),
+        ("age.fp32.onnx", "wasm", 5000),
+    ],
 )
-def test_a_truncated_file_is_refused_in_the_browser(
-    by_name: Mapping[str, Artifact], tmp_path: Path, name: str
+def test_what_the_browser_refuses(
+    by_name: Files, tmp_path: Path, name: str, delegate: str, keep: int | None
 ) -> None:
-    item = by_name[name]
-    forged = resigned(item, tmp_path, item.path.read_bytes()[:5000])
-    with pytest.raises(ArtifactError, match=f"{item.card.target}-web refuses it on wasm"):
-        Session(forged, runtime=f"{item.card.target}-web").run(
-            random_inputs(forged.card.iospec, 1, seed=0)
-        )
+    file = resigned(by_name[name], tmp_path, by_name[name].path.read_bytes()[:keep])
+    runtime = f"{file.card.target}-web"
+    with pytest.raises(ArtifactError, match=f"{runtime} refuses it on {delegate}"):
+        Session(file, runtime=runtime, delegate=delegate).run(given(file))
 
 
 def test_a_browser_that_ends_is_told_at_once(
-    by_name: Mapping[str, Artifact], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    by_name: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "onnxruntime-web").mkdir()
     (tmp_path / "onnxruntime-web/package.json").write_text('{"version": "1"}')
     monkeypatch.setenv("UNPLUG_CHROMIUM", "/usr/bin/true")
     monkeypatch.setenv("UNPLUG_WEB_MODULES", str(tmp_path))
-    item = by_name["age.fp32.onnx"]
+    file = by_name["age.fp32.onnx"]
     with pytest.raises(ConversionError, match="the browser ended"):
-        Session(item, runtime="onnx-web").run(random_inputs(item.card.iospec, 1, seed=0))
-
-
-def test_without_its_packages_it_says_how_to_get_them(
-    by_name: Mapping[str, Artifact], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UNPLUG_CHROMIUM", "/usr/bin/true")
-    monkeypatch.delenv("UNPLUG_WEB_MODULES", raising=False)
+        Session(file, runtime="onnx-web").run(given(file))
+    monkeypatch.delenv("UNPLUG_WEB_MODULES")
     with pytest.raises(InputError, match=r"npm packages are not here \(make web-runtimes"):
-        Session(by_name["age.fp32.onnx"], runtime="onnx-web")
+        Session(file, runtime="onnx-web")
 
 
 def test_the_server_gives_out_nothing_else(tmp_path: Path) -> None:
@@ -143,24 +101,17 @@ def test_the_server_gives_out_nothing_else(tmp_path: Path) -> None:
         with urllib.request.urlopen(urllib.request.Request(url, data=body), timeout=10) as reply:
             return bytes(reply.read())
 
-    assert server.secret.encode() in get(server.url) and get(server.url + "model") == b"model"
-    assert get(server.url + "modules/a.js") == b"1"
-    root = server.url.replace(server.secret + "/", "")
-    inside = (
-        "modules/../secret.txt",
-        "modules/%2e%2e/secret.txt",
-        "secret.txt",
-        "modules//etc/passwd",
-    )
-    for url in (root, root + "model", root + "x/model", *(server.url + path for path in inside)):
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            get(url)
-    for url, body in (
-        (root + "answer", b"x"),
-        (server.url + "other", b"x"),
-        (server.url + "answer", b""),
-    ):
+    own, root = server.url, server.url.replace(server.secret + "/", "")
+    assert server.secret.encode() in get(own) and get(own + "model") == b"model"
+    assert get(own + "modules/a.js") == b"1"
+    inside = ("modules/../secret.txt", "modules/%2e%2e/secret.txt", "secret.txt", "modules//etc/x")
+    wrong: list[tuple[str, bytes | None]] = [
+        *((url, None) for url in (root, root + "model", root + "x/model")),
+        *((own + path, None) for path in inside),
+        *((root + "answer", b"x"), (own + "other", b"x"), (own + "answer", b"")),
+    ]
+    for url, body in wrong:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             get(url, body)
-    threading.Timer(0.2, lambda: get(server.url + "answer", b"yes")).start()
+    threading.Timer(0.2, lambda: get(own + "answer", b"yes")).start()
     assert server.wait() == b"yes"

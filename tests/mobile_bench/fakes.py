@@ -7,16 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from unplug.export import Artifact, Placement
 from unplug.mobile_bench import (
-    DEVICES,
     BenchReport,
     BenchRow,
     Plan,
     Repeat,
-    bench_artifacts,
     summarize,
 )
 from unplug.mobile_bench.devices.bench_device import (
@@ -81,10 +78,8 @@ class FakeDevice:
         return self.back
 
     def _outputs(self, samples: int) -> dict[str, np.ndarray]:
-        return {
-            "age_logits": np.ones((samples, 13), np.float32),
-            "expected_age": np.ones((samples, 1), np.float32),
-        }
+        sides = {"age_logits": 13, "expected_age": 1}
+        return {name: np.ones((samples, side), np.float32) for name, side in sides.items()}
 
     def untimed(self, job: BenchJob, plan: Plan) -> Untimed:
         return Untimed(
@@ -108,18 +103,6 @@ class FakeDevice:
             outputs=[(0, {name: array + self.offset for name, array in self._outputs(1).items()})],
             compared=self.compared,
         )
-
-
-def on_fake(
-    device: FakeDevice, onnx: Artifact, monkeypatch: pytest.MonkeyPatch, **given: Any
-) -> tuple[BenchRow, ...]:
-    """Rows of one artifact with 10^5 operations a run: 0.1 ms at the fake device's 1 GFLOP/s."""
-    monkeypatch.setitem(DEVICES._targets, "fake", device)
-    monkeypatch.setattr("unplug.mobile_bench.drive._load", lambda: None)
-    given.setdefault("plan", Plan(iterations=9, repeats=3))
-    return bench_artifacts(
-        [replace(onnx, card=replace(onnx.card, flops=10**5))], on="fake", **given
-    ).rows
 
 
 def repeat_of(latencies: Sequence[float], **changes: Any) -> Repeat:

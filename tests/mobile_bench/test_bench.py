@@ -11,63 +11,46 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from unplug.core import InputError, sha256_tree
-from unplug.export import Artifact, card_path, load_artifact
-from unplug.export.artifact import write_card
+from unplug.core import InputError
+from unplug.export import Artifact
 from unplug.mobile_bench import DEVICES, BenchReport, Plan, bench_artifacts
 from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceOrder
 from unplug.mobile_bench.jobs import RunsFiles, plan_jobs
 from unplug.sdk.cli import main
 
-from .fakes import FakeDevice, on_fake
+from .conftest import OnFake, resigned
+from .fakes import FakeDevice
 
-NEVER_HERE = (
-    "soc",
-    "gpu_driver",
-    "init_ms_cached",
-    "thermal_before",
-    "thermal_during",
-    "thermal_after",
-    "thermal_gate",
-)
+ONCE = Plan(warmup=0, iterations=1, repeats=1)
+THERMAL = ("thermal_before", "thermal_during", "thermal_after", "thermal_gate")
 
 
 @pytest.fixture(scope="session")
 def report(onnx: Artifact, coreml: Artifact, checkpoint: Path) -> BenchReport:
-    return bench_artifacts(
-        [onnx, coreml],
-        checkpoint=checkpoint,
-        plan=Plan(threads=1, warmup=2, iterations=7, repeats=2),
-    )
+    plan = Plan(threads=1, warmup=2, iterations=7, repeats=2)
+    return bench_artifacts([onnx, coreml], checkpoint=checkpoint, plan=plan)
 
 
 @pytest.mark.long
 def test_a_host_row_is_complete(report: BenchReport, onnx: Artifact) -> None:
-    row = report.rows[0]
+    row, card = report.rows[0], onnx.card
     assert (row.status, row.valid, row.reasons, row.where) == ("ok", True, (), "host")
-    assert (row.artifact_sha256, row.model_sha256) == (
-        onnx.card.sha256,
-        onnx.card.checkpoint_sha256,
-    )
+    assert (row.artifact_sha256, row.model_sha256) == (card.sha256, card.checkpoint_sha256)
     assert row.device and row.os and row.runtime_version and row.inputs_sha256
-    assert (row.threads, row.warmup, row.iterations, row.parity_reference) == (
-        1,
-        2,
-        7,
-        "checkpoint",
-    )
+    assert (row.threads, row.warmup, row.iterations) == (1, 2, 7)
+    assert row.parity_reference == "checkpoint"
     assert [len(repeat.latencies_ms) for repeat in row.repeats] == [7, 7]
     assert all(latency > 0 for repeat in row.repeats for latency in repeat.latencies_ms)
     assert all(repeat.parity_db is not None and repeat.parity_db > 100 for repeat in row.repeats)
-    assert row.summary is not None and row.summary.count == 14 and row.summary.p99 is None
-    assert (
-        row.summary.min <= row.summary.p50 <= row.summary.p90 <= row.summary.p95 <= row.summary.max
-    )
+    told = row.summary
+    assert told is not None and told.count == 14 and told.p99 is None
+    assert told.min <= told.p50 <= told.p90 <= told.p95 <= told.max
     assert row.median_ms is not None and row.median_ci95_ms is not None
     assert row.median_ci95_ms[0] <= row.median_ms <= row.median_ci95_ms[1]
     assert row.init_ms_cold is not None and row.init_ms_cold > 0 and row.spread is not None
-    assert row.flop_bound_ms is not None and 0 < row.flop_bound_ms < row.summary.min
-    assert all(getattr(row, name) is None for name in NEVER_HERE)
+    assert row.flop_bound_ms is not None and 0 < row.flop_bound_ms < told.min
+    never_here = ("soc", "gpu_driver", "init_ms_cached", *THERMAL)
+    assert all(getattr(row, name) is None for name in never_here)
 
 
 @pytest.mark.long
@@ -94,43 +77,38 @@ def test_core_ml_is_not_run_and_says_why(report: BenchReport) -> None:
 def test_broken_artifact_is_a_failed_row_and_the_others_go_on(
     onnx: Artifact, tmp_path: Path
 ) -> None:
-    path = tmp_path / "broken.onnx"
+    path, steps = tmp_path / "broken.onnx", list[tuple[int, int]]()
     path.write_bytes(onnx.path.read_bytes()[:1000])
-    digest, size = sha256_tree(path)
-    broken = write_card(path, replace(onnx.card, file=path.name, sha256=digest, bytes=size))
-    assert card_path(path).is_file()
-    steps: list[tuple[int, int, str]] = []
-    plan = Plan(warmup=0, iterations=1, repeats=1)
-    rows = bench_artifacts(
-        [load_artifact(broken.path), onnx], plan=plan, progress=lambda *step: steps.append(step)
+    files = [resigned(onnx, path), onnx]
+    broken, good = bench_artifacts(
+        files, plan=ONCE, progress=lambda done, total, _: steps.append((done, total))
     ).rows
-    assert [(row.status, row.valid) for row in rows] == [("failed", False), ("ok", True)]
-    assert "cannot load it" in rows[0].reasons[0]
-    assert (rows[1].parity_reference, rows[1].repeats[0].parity_db) == ("first_run", None), (
+    assert [(row.status, row.valid) for row in (broken, good)] == [("failed", False), ("ok", True)]
+    assert "cannot load it" in broken.reasons[0]
+    assert (good.parity_reference, good.repeats[0].parity_db) == ("first_run", None), (
         "a run must equal its own repeat"
     )
-    assert [step[:2] for step in steps] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_a_good_row_of_the_fake_device_is_valid(
-    onnx: Artifact, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for got in ("cpu", None):  # a runtime that does not tell is not refused for it
-        (row,) = on_fake(FakeDevice(got=got), onnx, monkeypatch)
-        assert row.valid and row.reasons == () and row.warnings == ()
-        assert (row.spread, row.median_ci95_ms, row.delegate_got) == (0.0, (1.0, 1.0), got)
+@pytest.mark.parametrize("got", ["cpu", None])
+def test_a_good_row_of_the_fake_device_is_valid(on_fake: OnFake, got: str | None) -> None:
+    """Also where the runtime does not tell what ran it."""
+    row = on_fake(FakeDevice(got=got))
+    assert row.valid and row.reasons == () and row.warnings == ()
+    assert (row.spread, row.median_ci95_ms, row.delegate_got) == (0.0, (1.0, 1.0), got)
 
 
 @pytest.mark.long
 def test_artifact_of_other_weights_is_refused(onnx: Artifact, checkpoint: Path) -> None:
     stranger = replace(onnx, card=replace(onnx.card, checkpoint_sha256="0" * 64))
-    plan = Plan(warmup=0, iterations=1, repeats=1)
-    (row,) = bench_artifacts([stranger], checkpoint=checkpoint, plan=plan).rows
+    (row,) = bench_artifacts([stranger], checkpoint=checkpoint, plan=ONCE).rows
     assert not row.valid and "exported from other weights" in row.reasons[0]
 
 
-def test_bad_requests(onnx: Artifact) -> None:
-    for change, message in (
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
         ({"on": "hosts"}, "device 'hosts': no such name. Did you mean host"),
         ({"on": ["host", "host"]}, "no device is given, or one twice"),
         ({"on": "host:2"}, "there is one host only"),
@@ -143,13 +121,14 @@ def test_bad_requests(onnx: Artifact) -> None:
         ({"plan": Plan(max_temperature_c=float("nan"))}, "degrees nan: not a number from 0 on"),
         ({"plan": Plan(cool_down_s=float("inf"))}, "seconds to cool down inf: not a number"),
         ({"inputs": {}}, "input 'image': is missing"),
-    ):
-        with pytest.raises(InputError, match=message):
-            bench_artifacts([onnx], **change)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no artifact is given"):
-        bench_artifacts([])
-    with pytest.raises(InputError, match=r"age.fp32.onnx: it is given twice"):
-        bench_artifacts([onnx, onnx])
+        ({"times": 0}, "no artifact is given"),
+        ({"times": 2}, r"age.fp32.onnx: it is given twice"),
+    ],
+)
+def test_bad_requests(onnx: Artifact, change: dict[str, Any], message: str) -> None:
+    times = change.pop("times", 1)
+    with pytest.raises(InputError, match=message):
+        bench_artifacts([onnx] * times, **change)
 
 
 @pytest.mark.parametrize("name", list(DEVICES))
@@ -160,7 +139,7 @@ def test_device_contract(name: str) -> None:
 @pytest.mark.long
 def test_the_command_fails_where_nothing_was_timed(onnx: Artifact, coreml: Artifact) -> None:
     run = [
-        *("bench", "--iterations", "1", "--repeats", "1", "--threads", "1", "--json"),
+        *["bench", "--iterations", "1", "--repeats", "1", "--threads", "1", "--json"],
         str(coreml.path),
     ]
     assert CliRunner().invoke(main, run).exit_code == 1
@@ -172,22 +151,19 @@ APP = RunsFiles(
     by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},
     by_runtime={"coreml-app": ("all", "ane"), "litert-app": ("xnnpack", "gpu")},
 )
+TARGETS = {"tflite": "litert", "onnx": "onnx", "mlpackage": "coreml"}
+NO_ONNX = "the app does not run onnx files"
+LITERT, COREML = ("litert-app", "xnnpack", None), ("coreml-app", "all", None)
 
 
-@pytest.fixture
-def files(onnx: Artifact) -> dict[str, Artifact]:
-    targets = {"tflite": "litert", "onnx": "onnx", "mlpackage": "coreml"}
-    return {
-        end: replace(onnx, path=Path(f"a.{end}"), card=replace(onnx.card, target=name))
-        for end, name in targets.items()
-    }
-
-
-def plan(
-    files: dict[str, Artifact], *ends: str, every: bool = False, **asked: Any
-) -> list[BenchJob]:
+def plan(onnx: Artifact, ends: str, every: bool = False, **asked: Any) -> list[BenchJob]:
+    """Jobs of files that end so."""
+    files = [
+        replace(onnx, path=Path(f"a.{end}"), card=replace(onnx.card, target=TARGETS[end]))
+        for end in ends.split()
+    ]
     order = DeviceOrder(
-        artifacts=tuple(files[end] for end in ends),
+        artifacts=tuple(files),
         plan=Plan(),
         inputs_of=lambda _: {"x": np.zeros(1, np.float32)},
         reference_of=lambda _: None,
@@ -197,43 +173,55 @@ def plan(
     return plan_jobs(APP, order, every=every)
 
 
-def shown(jobs: list[BenchJob]) -> list[tuple[str, str, str | None]]:
-    return [(job.runtime, job.delegate, job.not_run) for job in jobs]
+@pytest.mark.parametrize(
+    ("ends", "asked", "wanted"),
+    [
+        ("mlpackage", {}, [COREML]),
+        ("mlpackage", {"every": True}, [COREML, ("coreml-app", "ane", None)]),
+        # files that nothing runs say so whatever was asked
+        ("tflite onnx", {}, [LITERT, ("none", "default", NO_ONNX)]),
+        ("tflite onnx", {"delegates": ("xnnpack",)}, [LITERT, ("none", "xnnpack", NO_ONNX)]),
+        ("tflite onnx", {"runtime": "litert-app"}, [LITERT, ("none", "default", NO_ONNX)]),
+        ("onnx", {"runtime": "x", "delegates": ("y",)}, [("none", "y", NO_ONNX)]),
+        # what only some files have
+        (
+            "tflite mlpackage",
+            {"delegates": ("gpu", "ane")},
+            [("litert-app", "gpu", None), ("coreml-app", "ane", None)],
+        ),
+        (
+            "tflite mlpackage",
+            {"delegates": ("gpu",)},
+            [
+                ("litert-app", "gpu", None),
+                ("coreml-app", "gpu", "coreml-app has no delegate gpu (all, ane)"),
+            ],
+        ),
+        (
+            "tflite mlpackage",
+            {"runtime": "litert-app"},
+            [LITERT, (*COREML[:2], "litert-app does not run this file, coreml-app does")],
+        ),
+    ],
+)
+def test_what_runs_where(onnx: Artifact, ends: str, asked: dict[str, Any], wanted: Any) -> None:
+    jobs = plan(onnx, ends, **asked)
+    assert [(job.runtime, job.delegate, job.not_run) for job in jobs] == wanted
 
 
-def test_the_first_delegate_or_every_one(files: dict[str, Artifact]) -> None:
-    assert shown(plan(files, "mlpackage")) == [("coreml-app", "all", None)]
-    assert shown(plan(files, "mlpackage", every=True)) == [
-        ("coreml-app", "all", None),
-        ("coreml-app", "ane", None),
-    ]
-
-
-def test_files_that_nothing_runs_say_so_whatever_was_asked(files: dict[str, Artifact]) -> None:
-    for asked in ({}, {"delegates": ("xnnpack",)}, {"runtime": "litert-app"}):
-        first, other = plan(files, "tflite", "onnx", **asked)
-        assert first.not_run is None
-        assert (other.runtime, other.not_run) == ("none", "the app does not run onnx files")
-    assert shown(plan(files, "onnx", runtime="x", delegates=("y",))) == [
-        ("none", "y", "the app does not run onnx files")
-    ]
-
-
-def test_what_only_some_files_have(files: dict[str, Artifact]) -> None:
-    jobs = plan(files, "tflite", "mlpackage", delegates=("gpu", "ane"))
-    assert shown(jobs) == [("litert-app", "gpu", None), ("coreml-app", "ane", None)]
-    (_, other) = plan(files, "tflite", "mlpackage", delegates=("gpu",))
-    assert other.not_run == "coreml-app has no delegate gpu (all, ane)"
-    (_, other) = plan(files, "tflite", "mlpackage", runtime="litert-app")
-    assert other.not_run == "litert-app does not run this file, coreml-app does"
-
-
-def test_what_no_file_has_is_refused(files: dict[str, Artifact]) -> None:
-    with pytest.raises(
-        InputError, match=r"delegate 'npu': nothing here has it. Known: xnnpack, gpu"
-    ):
-        plan(files, "tflite", "onnx", delegates=("gpu", "npu"))
-    with pytest.raises(
-        InputError, match=r"runtime 'coreml-app': it does not run a.tflite. Use litert-app"
-    ):
-        plan(files, "tflite", runtime="coreml-app")
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (
+            {"delegates": ("gpu", "npu")},
+            r"delegate 'npu': nothing here has it. Known: xnnpack, gpu",
+        ),
+        (
+            {"runtime": "coreml-app"},
+            r"runtime 'coreml-app': it does not run a.tflite. Use litert-app",
+        ),
+    ],
+)
+def test_what_no_file_has_is_refused(onnx: Artifact, asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        plan(onnx, "tflite", **asked)

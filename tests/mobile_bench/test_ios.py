@@ -9,6 +9,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -33,13 +34,17 @@ STAND_IN = Path(__file__).with_name("app_stand_in.txt")
 PLAN = Plan(threads=1, warmup=0, iterations=3, repeats=2)
 
 
+def paired(*devices: Any) -> str:
+    return json.dumps({"result": {"devices": devices}})
+
+
 @pytest.fixture
 def xcrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for what is said; `phone` in it is the app's container."""
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr("unplug.mobile_bench.apps.driven_app.POLL_S", 0.1)
-    answer = json.dumps({"result": {"devices": [DEVICE]}})
-    (tmp_path / "devices.json").write_text(answer)
+    (tmp_path / "devices.json").write_text(paired(DEVICE))
+    (tmp_path / "phone" / "Documents").mkdir(parents=True)
     script = tmp_path / "bin" / "xcrun"
     script.parent.mkdir()
     script.write_text(f"""#!/bin/sh
@@ -48,7 +53,7 @@ echo "$*" >> said
 [ -f gone ] && {{ echo "The device is not connected" >&2; exit 1; }}
 case "$2 $3 $4" in
   "list devices "*) cp devices.json "$5";;
-  "device copy to") mkdir -p phone/Documents; cp -r "${{11}}" "phone/${{13}}";;
+  "device copy to") cp -r "${{11}}" "phone/${{13}}";;
   "device copy from") cp "phone/${{11}}" "${{13}}" || {{ echo "no such file" >&2; exit 1; }};;
   "device process launch")
     {sys.executable} {STAND_IN} "phone/${{13}}" > app.log 2>&1 &
@@ -67,85 +72,65 @@ esac
 def test_a_row_from_an_iphone(
     xcrun: Path, checkpoint: Path, litert: Artifact, onnx: Artifact
 ) -> None:
-    rows = bench_artifacts(
-        [litert, onnx], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint
-    ).rows
-    said = [line.split() for line in (xcrun / "said").read_text().splitlines()]
-    assert [words[:4] for words in said[:3]] == [
-        ["devicectl", "list", "devices", "--json-output"],
-        ["devicectl", "device", "copy", "to"],
-        ["devicectl", "device", "process", "launch"],
-    ]
-    *_, bundle, asked, folder = said[2]
-    assert (bundle, asked) == ("dev.unplug.demo", "--benchmark"), (
-        "behind the bundle's name are the app's words"
+    files, how = [litert, onnx], {"delegates": ["xnnpack"], "checkpoint": checkpoint}
+    row, other = bench_artifacts(files, on="ios", plan=PLAN, **how).rows  # type: ignore[arg-type]
+    _, copied, launched = (line.split() for line in (xcrun / "said").read_text().splitlines()[:3])
+    assert copied[1:4] == ["device", "copy", "to"]
+    domain = "--domain-type appDataContainer --domain-identifier dev.unplug.demo"
+    assert copied[-4:] == domain.split()
+    # behind the bundle's name are the app's words; a report of the last benchmark is not taken for
+    # this one's
+    words = (
+        r"devicectl device process launch .* dev\.unplug\.demo --benchmark Documents/bench-\w{8}"
     )
-    assert re.fullmatch(r"Documents/bench-[0-9a-f]{8}", folder), (
-        "a report of the last benchmark is not taken for this one's"
-    )
-    assert said[1][-4:] == [
-        "--domain-type",
-        "appDataContainer",
-        "--domain-identifier",
-        "dev.unplug.demo",
-    ]
-    assert (rows[0].status, rows[0].valid) == ("ok", True), (
-        rows[0].reasons,
-        (xcrun / "app.log").read_text(),
-    )
-    assert rows[1].status == "not_run"
+    assert re.fullmatch(words, " ".join(launched))
+    assert (row.status, row.valid) == ("ok", True), (row.reasons, (xcrun / "app.log").read_text())
+    assert other.status == "not_run"
 
 
 @pytest.mark.long
 def test_an_app_that_is_killed(xcrun: Path, checkpoint: Path, litert: Artifact) -> None:
-    (xcrun / "phone" / "Documents").mkdir(parents=True)
-    (xcrun / "phone" / "Documents" / "faults").write_text("killed")
-    (row,) = bench_artifacts(
-        [litert], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint
-    ).rows
-    assert (row.status, row.valid, len(row.repeats)) == ("failed", False, 1), (
-        xcrun / "app.log"
-    ).read_text()
+    faults = xcrun / "phone" / "Documents" / "faults"
+    faults.write_text("killed")
+    how = {"plan": PLAN, "delegates": ["xnnpack"], "checkpoint": checkpoint}
+    (row,) = bench_artifacts([litert], on="ios", **how).rows  # type: ignore[arg-type]
+    assert (row.status, row.valid, len(row.repeats)) == ("failed", False, 1)
     assert row.reasons[0] == "1 of 2 cold starts were timed: the app ended before its benchmark did"
-    (xcrun / "phone" / "Documents" / "faults").write_text("fail")
-    with pytest.raises(DeviceError, match=r"the app stopped \(Storage is full\. Nothing was lost"):
-        bench_artifacts([litert], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint)
-    (xcrun / "phone" / "Documents" / "faults").write_text("die")
-    with pytest.raises(DeviceError, match="the app ended before its benchmark did"):
-        bench_artifacts([litert], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint)
+    for fault, words in (
+        ("fail", r"the app stopped \(Storage is full\. Nothing was lost"),
+        ("die", "the app ended before its benchmark did"),
+    ):
+        faults.write_text(fault)
+        with pytest.raises(DeviceError, match=words):
+            bench_artifacts([litert], on="ios", **how)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("on", "answer", "error", "words"),
+    [
+        ("ios:0000-2", paired(DEVICE), DeviceError, r"is no such device \(paired: 0000-1\)"),
+        ("ios", paired(DEVICE, DEVICE), DeviceError, "Write `on=ios:UDID`"),
+        ("ios", "not JSON", DeviceError, "its answer is not JSON"),
+        ("ios", None, DeviceLost, "The device is not connected"),
+    ],
+)
 def test_phones_that_are_not_there(
-    xcrun: Path, onnx: Artifact, checkpoint: Path, tmp_path: Path
+    xcrun: Path, onnx: Artifact, on: str, answer: str | None, error: type[Exception], words: str
 ) -> None:
-    with pytest.raises(DeviceError, match=r"there is no such device \(paired: 0000-1\)"):
-        bench_artifacts([onnx], on="ios:0000-2", plan=PLAN)
-    (xcrun / "devices.json").write_text(json.dumps({"result": {"devices": [DEVICE, DEVICE]}}))
-    with pytest.raises(DeviceError, match="Write `on=ios:UDID`"):
-        bench_artifacts([onnx], on="ios", plan=PLAN)
-    (xcrun / "devices.json").write_text("not JSON")
-    with pytest.raises(DeviceError, match="its answer is not JSON"):
-        bench_artifacts([onnx], on="ios", plan=PLAN)
-    (xcrun / "gone").touch()
-    with pytest.raises(DeviceLost, match="The device is not connected"):
-        bench_artifacts([onnx], on="ios", plan=PLAN)
+    (xcrun / ("gone" if answer is None else "devices.json")).write_text(answer or "")
+    with pytest.raises(error, match=words):
+        bench_artifacts([onnx], on=on, plan=PLAN)
 
 
 def test_not_on_a_mac(onnx: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    with pytest.raises(
-        DeviceError,
-        match=r"devicectl drives iPhones from macOS only, and this is linux\. Run it on a Mac",
-    ):
+    words = r"devicectl drives iPhones from macOS only, and this is linux\. Run it on a Mac"
+    with pytest.raises(DeviceError, match=words):
         bench_artifacts([onnx], on="ios", plan=PLAN)
 
 
-FACTS = {
-    "results": [
-        {"predict": {"median": 0.0125, "runs": [0.012, 0.0125, 0.014]}, "load": {"median": 0.2}}
-    ],
-    "name": "x",
-}
+PREDICT = {"median": 0.0125, "runs": [0.012, 0.0125, 0.014]}
+FACTS = {"results": [{"predict": PREDICT, "load": {"median": 0.2}}], "name": "x"}
 
 
 @pytest.fixture
@@ -156,77 +141,57 @@ def report(tmp_path: Path) -> Path:
     return folder
 
 
+def read(report: Path, coreml: Artifact, at: str | None, unit: str | None = "s") -> Any:
+    return read_xcode(report, coreml, at=at, unit=unit, device="iPhone 15", os="iOS 18.1")
+
+
 def test_a_number_that_is_named(report: Path, coreml: Artifact) -> None:
-    row = read_xcode(
-        report, coreml, at="results.0.predict.median", unit="s", device="iPhone 15", os="iOS 18.1"
-    )
-    assert (row.median_ms, row.median_ci95_ms, row.device, row.where) == (
-        pytest.approx(12.5),
-        None,
-        "iPhone 15",
-        "device",
-    )
-    assert (
-        not row.valid
-        and row.reasons[0] == "parity was not checked: Xcode's report holds no outputs"
-    )
-    runs = read_xcode(
-        report, coreml, at="results.0.predict.runs", unit="s", device="iPhone 15", os="iOS 18.1"
-    )
-    assert runs.summary is not None and (runs.summary.count, runs.summary.max) == (3, 14.0)
+    row = read(report, coreml, "results.0.predict.median")
+    assert (row.median_ms, row.median_ci95_ms) == (pytest.approx(12.5), None)
+    assert (row.device, row.where, row.valid) == ("iPhone 15", "device", False)
+    assert row.reasons[0] == "parity was not checked: Xcode's report holds no outputs"
+    summary = read(report, coreml, "results.0.predict.runs").summary
+    assert (summary.count, summary.max) == (3, 14.0)
 
 
-def test_what_is_not_named_is_not_guessed(report: Path, coreml: Artifact) -> None:
-    with pytest.raises(
-        InputError, match=r"Candidates: results\.0\.predict\.median = 0\.0125, .*load"
-    ) as error:
-        read_xcode(report, coreml, at=None, unit=None, device="iPhone", os="x")
-    assert "\n" not in str(error.value)
-    for at, words in (
-        ("results.0.predict.mean", "has nothing there"),
-        ("results.7", "has nothing there"),
-        ("name", "neither a number"),
-    ):
-        with pytest.raises(InputError, match=words):
-            read_xcode(report, coreml, at=at, unit="s", device="x", os="x")
-    (report / "report.json").write_text(json.dumps({"median": -1.0}))
-    with pytest.raises(InputError, match="-1000 ms is no latency"):
-        read_xcode(report, coreml, at="median", unit="s", device="x", os="x")
+@pytest.mark.parametrize(
+    ("facts", "at", "words"),
+    [
+        (FACTS, None, r"Candidates: results\.0\.predict\.median = 0\.0125, .*load"),
+        (FACTS, "results.0.predict.mean", "has nothing there"),
+        (FACTS, "results.7", "has nothing there"),
+        (FACTS, "name", "neither a number"),
+        ({"median": -1.0}, "median", "-1000 ms is no latency"),
+    ],
+)
+def test_what_is_not_named_is_not_guessed(
+    report: Path, coreml: Artifact, facts: Any, at: str | None, words: str
+) -> None:
+    (report / "report.json").write_text(json.dumps(facts))
+    with pytest.raises(InputError, match=words) as caught:
+        read(report, coreml, at, at and "s")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", ["", "[", "[1]", '{"median": NaN}', "null", "[" * 100_000])
 def test_any_content_is_one_line(report: Path, coreml: Artifact, content: str) -> None:
     (report / "report.json").write_text(content)
-    with pytest.raises(InputError) as error:
-        read_xcode(report, coreml, at="a.b", unit="s", device="x", os="x")
-    assert "\n" not in str(error.value) and len(str(error.value)) < 500
+    with pytest.raises(InputError) as caught:
+        read(report, coreml, "a.b")
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
 
 
 def test_the_command(report: Path, coreml: Artifact, tmp_path: Path) -> None:
-    words = ["bench", "import", str(report), "--out", str(tmp_path / "iphone.json")]
-    done = CliRunner().invoke(main, words)
+    out = str(tmp_path / "iphone.json")
+
+    def imported(*words: str) -> Any:
+        return CliRunner().invoke(main, ["bench", "import", *words])
+
+    done = imported(str(report), "--out", out)
     assert done.exit_code == 2 and "Give --artifact FILE and --on NAME" in done.stderr
-    words += [
-        "--artifact",
-        str(coreml.path),
-        "--on",
-        "iPhone 15",
-        "--at",
-        "results.0.predict.median",
-        "--unit",
-        "s",
-    ]
-    done = CliRunner().invoke(main, words)
+    named = ["--artifact", str(coreml.path), "--on", "iPhone 15", "--unit", "s"]
+    done = imported(str(report), "--out", out, *named, "--at", "results.0.predict.median")
     assert done.exit_code == 0 and "not ranked" in done.stdout, done.output
-    assert BenchReport.load(tmp_path / "iphone.json").rows[0].median_ms == pytest.approx(12.5)
-    page = [
-        "bench",
-        "import",
-        str(tmp_path / "iphone.json"),
-        "--os",
-        "iOS 18",
-        "--out",
-        str(tmp_path / "page.json"),
-    ]
-    done = CliRunner().invoke(main, page)
+    assert BenchReport.load(out).rows[0].median_ms == pytest.approx(12.5)
+    done = imported(out, "--os", "iOS 18", "--out", str(tmp_path / "page.json"))
     assert done.exit_code == 2 and "a page's report says itself what --os would" in done.stderr

@@ -16,6 +16,7 @@ from unplug.plugins import (
     ADOPTED,
     Adopted,
     AgePredictor,
+    is_trusted,
     load_checkpoint,
     save_checkpoint,
     tried,
@@ -76,57 +77,6 @@ def test_it_is_saved_and_loaded_by_name(tmp_path: Path, monkeypatch: pytest.Monk
     factories_file().unlink()
     with pytest.raises(CheckpointError, match="nobody said here that it may run"):
         load_checkpoint(tmp_path / "model")
-
-
-def test_a_file_that_names_code_runs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trust(SMALL.call)
-    save_checkpoint(predictor(), tmp_path / "model", record={}, card="")
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    config["network"] |= {"factory": "os:mkdir", "arguments": {"path": str(tmp_path / "made")}}
-    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match="nobody said here that it may run"):
-        load_checkpoint(tmp_path / "model")
-    assert not (tmp_path / "made").exists()
-
-
-def test_a_file_cannot_call_a_trusted_factory_with_other_arguments(tmp_path: Path) -> None:
-    trust(SMALL.call)
-    save_checkpoint(predictor(), tmp_path / "model", record={}, card="")
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    for arguments in ({"groups": 3, "width": 20_000}, {"groups": 3.0}, {"groups": "3"}, {}):
-        config["network"]["arguments"] = arguments
-        (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-        with pytest.raises(
-            CheckpointError, match="it may run here with other arguments than these alone"
-        ):
-            load_checkpoint(tmp_path / "model")
-
-
-def test_a_file_cannot_ask_for_more_than_it_holds(tmp_path: Path) -> None:
-    for name, arguments, says in (
-        ("small", {"groups": 3, "width": 20_000}, "7,2"),
-        ("buffered", {"side": 30_000}, "900,0"),
-    ):
-        adopted = Adopted(factory=f"tests.networks:{name}", arguments=arguments)
-        trust(SMALL.call)
-        trust(adopted.call)
-        save_checkpoint(predictor(), tmp_path / "model", record={}, card="")
-        config = json.loads((tmp_path / "model" / "config.json").read_text())
-        (tmp_path / "model" / "config.json").write_text(
-            json.dumps(config | {"network": adopted.to_dict()})
-        )
-        with pytest.raises(CheckpointError, match=f"it asks for {says}"):
-            load_checkpoint(tmp_path / "model")
-
-
-def is_trusted(call: str) -> bool:
-    try:
-        check_trusted(call)
-    except InputError:
-        return False
-    return True
 
 
 def test_trust_is_a_list_that_grows_and_is_its_owners_alone() -> None:
@@ -274,3 +224,35 @@ def test_size_and_network_belong_together() -> None:
     for unfit in ({"random_features": 8}, {"dropout": 0.1}):
         with pytest.raises(InputError, match="its own affair"):
             AgePredictor(size=ADOPTED, image_size=32, age_edges=EDGES, network=named, **unfit)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"factory": "os:mkdir", "arguments": {"path": "made"}}, "nobody said here that it may"),
+        *(
+            ({"arguments": arguments}, "it may run here with other arguments than these alone")
+            for arguments in ({"groups": 3, "width": 2}, {"groups": 3.0}, {"groups": "3"}, {})
+        ),
+        ({"arguments": {"groups": 3, "width": 20_000}}, "it asks for 7,2"),
+        (
+            {"factory": "tests.networks:buffered", "arguments": {"side": 30_000}},
+            "it asks for 900,0",
+        ),
+    ],
+)
+def test_a_file_runs_what_was_trusted_alone_and_asks_for_no_more_than_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trust(SMALL.call)
+    save_checkpoint(predictor(), tmp_path / "model", record={}, card="")
+    file = tmp_path / "model" / "config.json"
+    config = json.loads(file.read_text())
+    config["network"] |= change
+    if "asks for" in words:
+        trust(Adopted.from_dict(config["network"]).call)
+    file.write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=words):
+        load_checkpoint(tmp_path / "model")
+    assert not (tmp_path / "made").exists()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from unplug.core import InputError
-from unplug.plugins import AGE_EDGES, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, AgePredictor
+from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, AgePredictor
 from unplug.plugins.age import MAX_GROUPS, stage_strides
 
 PROMISED = {"nano": 0.3e6, "small": 1.0e6, "base": 6.0e6}
@@ -38,17 +38,6 @@ def test_last_feature_map_is_four_to_seven_pixels_for_every_image_size() -> None
     assert wrong == {}
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("image_size", [32, 47, 60, 64, 127, 224])
-def test_the_network_has_the_feature_map_that_its_strides_promise(image_size: int) -> None:
-    with torch.device("meta"):
-        model = AgePredictor(size="nano", image_size=image_size).eval()
-        side = model.blocks(model.stem(torch.empty(1, 3, image_size, image_size))).shape[-1]
-        outputs = model(torch.empty(2, 3, image_size, image_size))
-    assert 4 <= side <= 7
-    assert outputs["age_logits"].shape == (2, 13) and outputs["expected_age"].shape == (2, 1)
-
-
 def test_expected_age_is_the_softmax_weighted_mean_of_the_centers() -> None:
     torch.manual_seed(0)
     centers = (2.0, 11.0, 24.5, 80.0)
@@ -65,17 +54,6 @@ def test_expected_age_is_the_softmax_weighted_mean_of_the_centers() -> None:
         )
 
 
-def test_known_logits_give_known_ages() -> None:
-    model = AgePredictor(image_size=32, age_edges=(0, 10, 30)).eval()  # centers 5 and 20
-    torch.nn.init.zeros_(model.classifier.weight)
-    with torch.no_grad():
-        for bias, age in (((0.0, 0.0), 12.5), ((math.log(3.0), 0.0), 8.75), ((100.0, 0.0), 5.0)):
-            model.classifier.bias.copy_(torch.tensor(bias))
-            assert model(torch.zeros(1, 3, 32, 32))["expected_age"].item() == pytest.approx(
-                age, abs=ROUNDING
-            )
-
-
 def test_images_are_read_as_zero_to_one() -> None:
     model = AgePredictor(image_size=32).eval()
     seen: list[torch.Tensor] = []
@@ -86,46 +64,6 @@ def test_images_are_read_as_zero_to_one() -> None:
         )
     )
     assert [float(image.unique()) for image in seen[0]] == [-1.0, 1.0, 0.0]
-
-
-def test_default_centers_are_the_middles_and_travel_with_the_weights() -> None:
-    model = AgePredictor()
-    assert model.age_centers.tolist() == [
-        3.0,
-        9.5,
-        14.5,
-        17.0,
-        19.5,
-        23.0,
-        27.5,
-        35.0,
-        45.0,
-        55.0,
-        65.0,
-        75.0,
-        90.0,
-    ]
-    assert "age_centers" in model.state_dict()
-    assert model.age_edges == tuple(map(float, AGE_EDGES)) and model.groups == 13
-
-
-def test_the_spec_names_what_forward_takes_and_gives() -> None:
-    model = AgePredictor(image_size=48, age_edges=(0, 20, 60, 100)).eval()
-    (image,) = model.iospec.inputs
-    outputs = model(torch.zeros(image.shape))
-    assert image.shape == (1, 3, 48, 48) and image.range == (0.0, 1.0) and image.colour == "RGB"
-    assert {spec.name: spec.shape for spec in model.iospec.outputs} == {
-        k: tuple(v.shape) for k, v in outputs.items()
-    }
-    assert model.iospec.outputs[1].range == (10.0, 80.0)
-
-
-def test_dropout_acts_in_training_only() -> None:
-    torch.manual_seed(0)
-    model = AgePredictor(image_size=32, dropout=0.5)
-    image = torch.rand(4, 3, 32, 32)
-    assert not torch.equal(model(image)["age_logits"], model(image)["age_logits"])
-    assert torch.equal(model.eval()(image)["age_logits"], model(image)["age_logits"])
 
 
 @pytest.mark.parametrize(
@@ -151,3 +89,16 @@ def test_dropout_acts_in_training_only() -> None:
 def test_arguments_out_of_range_are_input_errors(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         AgePredictor(**arguments)
+
+
+def test_the_spec_names_what_forward_takes_and_gives() -> None:
+    model = AgePredictor(image_size=48, age_edges=(0, 20, 60, 100)).eval()
+    (image,) = model.iospec.inputs
+    outputs = model(torch.zeros(image.shape))
+    assert image.shape == (1, 3, 48, 48) and image.range == (0.0, 1.0) and image.colour == "RGB"
+    assert {spec.name: spec.shape for spec in model.iospec.outputs} == {
+        name: tuple(value.shape) for name, value in outputs.items()
+    }
+    # the middles of the groups are the centers where none are given, and travel with the weights
+    assert model.state_dict()["age_centers"].tolist() == [10.0, 40.0, 80.0]
+    assert model.iospec.outputs[1].range == (10.0, 80.0)

@@ -94,7 +94,7 @@ def test_depthwise_under_autocast_is_float32_on_the_cpu(stride: int) -> None:
     """Its values and gradients are those without autocast, of the values that bfloat16 hands over."""
     torch.manual_seed(0)
     layer, x = DepthwiseConv2d(6, 5, stride), torch.randn(2, 6, 9, 7).bfloat16()
-    found = []
+    computed = []
     for half in (True, False):
         layer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
@@ -102,6 +102,6 @@ def test_depthwise_under_autocast_is_float32_on_the_cpu(stride: int) -> None:
         assert y.dtype == torch.float32
         y.square().sum().backward()
         assert layer.weight.grad is not None
-        found.append((y.detach(), layer.weight.grad.clone()))
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+        computed.append((y.detach(), layer.weight.grad.clone()))
+    assert all(torch.equal(a, b) for a, b in zip(*computed, strict=True))
     assert layer.half()(x.half()).dtype == torch.float16

@@ -27,17 +27,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "one": {"channels": (32,), "kinds": (PLAIN,), "scales": (1,)},
 }
+SD = {
+    "block_out_channels": [320, 640, 1280, 1280],
+    "down_block_types": [CROSS, CROSS, CROSS, PLAIN],
+}
 REAL: dict[str, dict[str, Any]] = {
-    "sd15": {
-        "block_out_channels": [320, 640, 1280, 1280],
-        "down_block_types": [CROSS, CROSS, CROSS, PLAIN],
-        "sample_size": 64,
-    },
-    "sd21": {
-        "block_out_channels": [320, 640, 1280, 1280],
-        "down_block_types": [CROSS, CROSS, CROSS, PLAIN],
-        "sample_size": 96,
-    },
+    "sd15": {**SD, "sample_size": 64},
+    "sd21": {**SD, "sample_size": 96},
     "sdxl": {
         "block_out_channels": [320, 640, 1280],
         "down_block_types": [PLAIN, CROSS, CROSS],
@@ -86,10 +82,8 @@ def trained(config: Any, size: str = "nano", seed: int = 0, **overrides: Any) ->
 
 def denoise(unet: UNet2DConditionModel, residuals: list[Tensor] | None, size: int = 16) -> Tensor:
     generator = torch.Generator().manual_seed(1)
-    latents, text = (
-        torch.randn(1, 4, size, size, generator=generator),
-        torch.randn(1, 5, 8, generator=generator),
-    )
+    latents = torch.randn(1, 4, size, size, generator=generator)
+    text = torch.randn(1, 5, 8, generator=generator)
     given = None if residuals is None else [residual.clone() for residual in residuals]
     with torch.no_grad():
         out: Tensor = unet(latents, 7, text, down_intrablock_additional_residuals=given).sample

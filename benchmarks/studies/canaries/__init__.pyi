@@ -1,10 +1,6 @@
-from .bound import CanaryBound as CanaryBound
 from .bound import CanaryReport as CanaryReport
-from .bound import CanaryRow as CanaryRow
 from .bound import canary_bound as canary_bound
-from .bound import check_canaries as check_canaries
 from .bound import choose_included as choose_included
-from .bound import person_scores as person_scores
 from .bound import wrong_ages as wrong_ages
 from .planting import canary_report as canary_report
 from .planting import plant as plant

@@ -130,10 +130,10 @@ def wrong_ages(true_M: Array, seed: int, *, low: float = 1.0, high: float = 85.0
             "canaries", why, f"Give data whose ages span {LEAST_RANGE:g} years or more"
         )
     rng = np.random.default_rng([seed, 102])
-    found = rng.uniform(low, high, len(true_M))
-    while (near := np.abs(found - true_M) < LEAST_YEARS).any():
-        found[near] = rng.uniform(low, high, int(near.sum()))
-    return found
+    ages = rng.uniform(low, high, len(true_M))
+    while (near := np.abs(ages - true_M) < LEAST_YEARS).any():
+        ages[near] = rng.uniform(low, high, int(near.sum()))
+    return ages
 
 
 def check_canaries(true_M: Array, given_M: Array, *, least: float = 0.0) -> None:
@@ -209,19 +209,19 @@ def canary_bound(
             "Include each by a fair coin: `choose_included`",
         )
     alpha = (1 - CONFIDENCE) / (2 * len(SHARES))
-    found, most = (0.0, 0, 0), 0.0
+    best, most = (0.0, 0, 0), 0.0
     for share, side in itertools.product(SHARES, (1.0, -1.0)):
         order = np.argsort(-side * score_M, kind="stable")
         half = max(1, round(share * count / 2))
         correct = int(included_M[order[:half]].sum() + (~included_M[order[-half:]]).sum())
         epsilon = lower_bound(count, 2 * half, correct, delta, alpha)
         most = max(most, lower_bound(count, 2 * half, 2 * half, delta, alpha))
-        found = max(found, (epsilon, 2 * half, correct))
+        best = max(best, (epsilon, 2 * half, correct))
     return CanaryBound(
-        epsilon=found[0],
+        epsilon=best[0],
         most=most,
-        guesses=found[1],
-        correct=found[2],
+        guesses=best[1],
+        correct=best[2],
         canaries=count,
         included=int(included_M.sum()),
         delta=delta,

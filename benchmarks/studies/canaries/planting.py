@@ -296,8 +296,8 @@ def _row(
     device: torch.device,
 ) -> CanaryRow:
     where, record = str(checkpoint.path), checkpoint.record
-    own = record.get("split") or {}
-    if own.get("data_digest") != dataset.digest:
+    signals = record.get("split") or {}
+    if signals.get("data_digest") != dataset.digest:
         raise CheckpointError(
             where,
             "it was not trained on these canaries",
@@ -316,10 +316,10 @@ def _row(
         )
         raise CheckpointError(where, why, f"Forget exactly those of {FORGET} in their folder")
     task = task_of(checkpoint, device=device, base=None)
-    said = predict(
+    answers = predict(
         task.network(checkpoint.model).to(device), to_tensors(dataset, ids, task.edges, device)
     )
-    score_N = strongest(said)
+    score_N = strongest(answers)
     bound = canary_bound(
         person_scores(score_N, person_N, range(len(included_M))), included_M, delta=delta
     )

@@ -118,8 +118,8 @@ class Shares:
 
 def _over(sums: Array, parts: Array) -> Array:
     sums, parts = np.asarray(sums, np.float64), np.asarray(parts, np.float64)
-    found: Array = np.divide(sums, parts, out=np.full(sums.shape, np.nan), where=parts > 0)
-    return found
+    ratio: Array = np.divide(sums, parts, out=np.full(sums.shape, np.nan), where=parts > 0)
+    return ratio
 
 
 def estimate(shares: Shares, picture_RM: Array) -> Estimate:
@@ -133,13 +133,13 @@ def difference(row: Shares, reference: Shares, picture_RM: Array) -> Estimate | 
     """`row` minus `reference` on the pictures that count in both, paired, training by training;
     None where there are none.
     """
-    own, other = _together(row, reference)
-    if not own.parts_SM.any():
+    ours, other = _together(row, reference)
+    if not ours.parts_SM.any():
         return None
-    found = _percentiles(
-        own.value - other.value, own.replicates(picture_RM) - other.replicates(picture_RM)
+    gap = _percentiles(
+        ours.value - other.value, ours.replicates(picture_RM) - other.replicates(picture_RM)
     )
-    return with_trainings(found, own.value_S - other.value_S)
+    return with_trainings(gap, ours.value_S - other.value_S)
 
 
 def _together(one: Shares, two: Shares) -> tuple[Shares, Shares]:
@@ -196,8 +196,8 @@ class Resampled:
 
     def minus(self, other: Resampled) -> Estimate:
         """The difference from another measure, resample by resample."""
-        found = _percentiles(self.value - other.value, self.moved_R - other.moved_R)
-        return with_trainings(found, self.value_S - other.value_S)
+        gap = _percentiles(self.value - other.value, self.moved_R - other.moved_R)
+        return with_trainings(gap, self.value_S - other.value_S)
 
     def over(self, other: Resampled) -> Estimate | None:
         """Paired ratio, of sides that were each moved first; None where the other is not clearly
@@ -205,5 +205,5 @@ class Resampled:
         """
         if min(np.nanmin(other.moved_R), other.value_S.min()) <= 0:
             return None
-        found = _percentiles(self.value / other.value, self.moved_R / other.moved_R)
-        return with_trainings(found, self.value_S / other.value_S)
+        ratio = _percentiles(self.value / other.value, self.moved_R / other.moved_R)
+        return with_trainings(ratio, self.value_S / other.value_S)

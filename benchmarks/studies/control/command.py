@@ -165,8 +165,9 @@ def compare(
     """
     from unplug.sdk.drawing.diffusion import ControlRecipe
 
+    from ..pages import markdown
     from . import CompareRequest, compare_controls
-    from .page import comparison_table, write_page
+    from .page import blocks, write_page
 
     def given(**values: Any) -> dict[str, Any]:
         return {name: value for name, value in values.items() if value is not None}
@@ -198,14 +199,14 @@ def compare(
     report = compare_controls(request, device=common.device, show=common.show, say=common.say)
     write_page(report, out / "compare.html")
     saved = ", ".join(str(out / f"compare.{kind}") for kind in ("json", "html", "png"))
-    lines = [comparison_table(report), f"saved {saved}"]
+    lines = [*map(markdown, blocks(report)), f"saved {saved}"]
     return Outcome(value=report.to_dict(), text="\n".join(lines))
 
 
 def _rates(pairs: tuple[str, ...], option: str) -> dict[str, tuple[float, ...]]:
     from unplug.core import InputError
 
-    found: dict[str, tuple[float, ...]] = {}
+    rates: dict[str, tuple[float, ...]] = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
         try:
@@ -215,14 +216,14 @@ def _rates(pairs: tuple[str, ...], option: str) -> dict[str, tuple[float, ...]]:
             raise InputError(
                 f"{option} {pair}", "it is not NAME=VALUE or NAME=VALUE,VALUE", fix
             ) from error
-        found[name.strip()] = found.get(name.strip(), ()) + values
-    return found
+        rates[name.strip()] = rates.get(name.strip(), ()) + values
+    return rates
 
 
 def _steps(pairs: tuple[str, ...]) -> dict[str, int]:
     from unplug.core import InputError
 
-    found: dict[str, int] = {}
+    steps: dict[str, int] = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
         if not text.strip().isdigit():
@@ -231,5 +232,5 @@ def _steps(pairs: tuple[str, ...]) -> dict[str, int]:
                 "it is not NAME=STEPS",
                 "Write for example --control-steps controlnet=8000",
             )
-        found[name.strip()] = int(text)
-    return found
+        steps[name.strip()] = int(text)
+    return steps

@@ -76,8 +76,9 @@ class Contender:
             CheckpointError: the folder is broken.
         """
         setup = self.setup
+        network: nn.Module
         if self.training.given and setup.plugin is not None:
-            network: nn.Module = setup.plugin.model
+            network = setup.plugin.model
         else:
             network = self.control.build(
                 setup.base.unet, condition=setup.request.condition, image_size=setup.dataset.size
@@ -125,8 +126,8 @@ def enter(setup: Setup, name: str) -> Entrant:
     )
     best = min(tried, key=lambda one: one.training.validation or 0.0).training if several else None
     lr, zero_rate = trials[0] if best is None else (best.lr, best.zero_rate)
-    own = tuple(contender(setup, name, seed, lr, zero_rate) for seed in seeds)
-    return Entrant(own=own, tried=tuple(one.training for one in tried))
+    trained = tuple(contender(setup, name, seed, lr, zero_rate) for seed in seeds)
+    return Entrant(own=trained, tried=tuple(one.training for one in tried))
 
 
 def facts(setup: Setup) -> dict[str, Any]:
@@ -160,18 +161,12 @@ def contender(
     """
     control = CONTROLS.get(name)()
     recipe = setup.request.recipe_with(name, lr, search=search)
-    own = zero_rate == 1.0 and recipe.steps == setup.request.recipe.steps
-    first = seed == setup.request.seed
-    if (
-        name == "plugin"
-        and setup.plugin is not None
-        and own
-        and first
-        and lr == given_rate(setup, setup.plugin)
+    if (given := setup.plugin) is not None and _stands_for(
+        setup, given, name, seed, recipe, zero_rate
     ):
-        training = given_training(setup, setup.plugin, recipe)
+        training = given_training(setup, given, recipe)
         return Contender(
-            setup=setup, name=name, control=control, folder=setup.plugin.path, training=training
+            setup=setup, name=name, control=control, folder=given.path, training=training
         )
     zero = {} if zero_rate == 1.0 else {"zero_rate": zero_rate}
     parts = [name, f"seed{seed}", f"lr{lr:g}", *(f"zero{rate:g}" for rate in zero.values())]
@@ -180,15 +175,23 @@ def contender(
     marks = fingerprint(kind=name, recipe=recipe.to_dict(), seed=seed, **zero, **facts(setup))
     if not (folder / RECORD).is_file():
         _train(setup, control, name, seed, recipe, zero_rate, folder, marks)
+    training = _recorded(folder, marks, seed, recipe, zero_rate)
+    return Contender(setup=setup, name=name, control=control, folder=folder, training=training)
+
+
+def _recorded(
+    folder: Path, marks: str, seed: int, recipe: ControlRecipe, zero_rate: float
+) -> Training:
+    """What a folder says of its training; `CheckpointError` where that was another one."""
     record = read_json(folder / RECORD)
     if not isinstance(record, dict) or record.get("fingerprint") != marks:
         why = "it was trained on another base or other data, or with another recipe"
         raise CheckpointError(str(folder), why, "Give another --out, or remove that folder")
     check_binding(record.get(BINDING), weights_sha256(folder), folder / RECORD)
     try:
-        training = Training(
+        return Training(
             seed=seed,
-            lr=lr,
+            lr=recipe.lr,
             wall_s=float(record["cost"]["wall_s"]),
             loss=float(record["loss"]),
             validation=record["validation"],
@@ -203,7 +206,6 @@ def contender(
     except (KeyError, TypeError, ValueError) as error:
         why = f"its unplug.json does not say how it was trained ({type(error).__name__}: {error})"
         raise CheckpointError(str(folder), why, "Remove that folder") from error
-    return Contender(setup=setup, name=name, control=control, folder=folder, training=training)
 
 
 class _Curve:
@@ -212,14 +214,8 @@ class _Curve:
     """
 
     def __init__(self, setup: Setup, control: Control, weighting: Weighting, path: Path) -> None:
-        self.setup, self.control, self.weighting, self.path, self.spent_s = (
-            setup,
-            control,
-            weighting,
-            path,
-            0.0,
-        )
-        self.started = time.perf_counter()
+        self.setup, self.control, self.weighting, self.path = setup, control, weighting, path
+        self.started, self.spent_s = time.perf_counter(), 0.0
         self.points: list[dict[str, Any]] = read_json(path) if path.is_file() else []
         self.before = self.points[-1]["wall_s"] if self.points else 0.0
 
@@ -340,13 +336,27 @@ def stored_type(folder: Path) -> str:
     return "+".join(sorted(kind for kind in types if kind.startswith(("F", "BF"))))
 
 
+def _stands_for(
+    setup: Setup,
+    plugin: Checkpoint,
+    name: str,
+    seed: int,
+    recipe: ControlRecipe,
+    zero_rate: float,
+) -> bool:
+    """Whether the given plugin is the contender of that name, seed and rates."""
+    usual = zero_rate == 1.0 and recipe.steps == setup.request.recipe.steps
+    first = seed == setup.request.seed and recipe.lr == given_rate(setup, plugin)
+    return name == "plugin" and usual and first
+
+
 def given_rate(setup: Setup, plugin: Checkpoint) -> float:
     """The learning rate among those asked for that the plugin stands for; the first, where its
     record names none of them.
     """
     rates, recipe = setup.request.rates_of("plugin"), plugin.record.get("recipe")
-    own = recipe.get("lr") if isinstance(recipe, dict) else None
-    return own if own in rates else rates[0]
+    lr = recipe.get("lr") if isinstance(recipe, dict) else None
+    return lr if lr in rates else rates[0]
 
 
 def given_training(setup: Setup, plugin: Checkpoint, recipe: ControlRecipe) -> Training:
@@ -370,13 +380,13 @@ def given_training(setup: Setup, plugin: Checkpoint, recipe: ControlRecipe) -> T
         **recipe.to_dict(),
     }
     try:
-        found, training = _recorded(plugin)
+        marks, training = _told_by(plugin)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         why = f"its record does not say how it was trained ({type(error).__name__}: {error})"
         raise CheckpointError(
             str(plugin.path), why, "Give a plugin of `unplug train plugin`, or leave --plugin out"
         ) from error
-    different = [name for name in sorted({*wanted, *found}) if wanted.get(name) != found.get(name)]
+    different = [name for name in sorted({*wanted, *marks}) if wanted.get(name) != marks.get(name)]
     if different:
         why = f"it was trained otherwise than the others would be ({', '.join(different)} differ)"
         raise CheckpointError(
@@ -387,9 +397,9 @@ def given_training(setup: Setup, plugin: Checkpoint, recipe: ControlRecipe) -> T
     return training
 
 
-def _recorded(plugin: Checkpoint) -> tuple[dict[str, Any], Training]:
+def _told_by(plugin: Checkpoint) -> tuple[dict[str, Any], Training]:
     record = plugin.record
-    found = {
+    marks = {
         "role": record["role"],
         "base": record["base"]["sha256"],
         "data": record["data"]["digest"],
@@ -398,9 +408,8 @@ def _recorded(plugin: Checkpoint) -> tuple[dict[str, Any], Training]:
         "seed": record["seed"],
         "condition": record["condition"]["kind"],
         "settings of the condition": record["condition"]["identity"]["settings"],
-        "samples seen": record["cost"][
-            "forward"
-        ],  # before batches were shared, several GPUs saw more a step
+        # before batches were shared, several GPUs saw more a step
+        "samples seen": record["cost"]["forward"],
         **record["recipe"],
     }
     validation = record["metrics"].get("validation")
@@ -415,4 +424,4 @@ def _recorded(plugin: Checkpoint) -> tuple[dict[str, Any], Training]:
         stored=stored_type(plugin.path),
         given=True,
     )
-    return found, training
+    return marks, training

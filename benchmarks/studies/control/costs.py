@@ -96,14 +96,14 @@ def speeds(seconds: Mapping[str, Sequence[float]], base: str = "base") -> dict[s
         >>> found.median, found.ratio
         (1.5, 1.5)
     """
-    own = np.asarray(seconds[base], np.float64)
-    found = {}
+    base_seconds = np.asarray(seconds[base], np.float64)
+    rows = {}
     for name, values in seconds.items():
         low, median, high = np.percentile(values, [25, 50, 75]).tolist()
         ratio_low, ratio, ratio_high = np.percentile(
-            np.asarray(values) / own, [25, 50, 75]
+            np.asarray(values) / base_seconds, [25, 50, 75]
         ).tolist()
-        found[name] = Speed(
+        rows[name] = Speed(
             median=median,
             low=low,
             high=high,
@@ -112,7 +112,7 @@ def speeds(seconds: Mapping[str, Sequence[float]], base: str = "base") -> dict[s
             ratio_high=ratio_high,
             seconds=tuple(values),
         )
-    return found
+    return rows
 
 
 def measure_costs(
@@ -141,8 +141,8 @@ def measure_costs(
         before, seconds = os.getloadavg()[0], time_pictures(setup, pipes)
         timing = {"seconds": seconds, "load_before": before, "load_after": os.getloadavg()[0]}
         write_json(path, {"key": key, **timing})
-    found = {name: (macs[name], speed) for name, speed in speeds(timing.pop("seconds")).items()}
-    return found, timing | {"attention": ATTENTION}
+    rows = {name: (macs[name], speed) for name, speed in speeds(timing.pop("seconds")).items()}
+    return rows, timing | {"attention": ATTENTION}
 
 
 def load_timing(path: Path, key: str, names: Sequence[str], rounds: int) -> dict[str, Any] | None:
@@ -150,13 +150,13 @@ def load_timing(path: Path, key: str, names: Sequence[str], rounds: int) -> dict
     this key.
     """
     try:
-        found = read_json(path)
-        seconds = {name: [float(value) for value in found["seconds"][name]] for name in names}
-        loads = {name: float(found[name]) for name in ("load_before", "load_after")}
+        stored = read_json(path)
+        seconds = {name: [float(value) for value in stored["seconds"][name]] for name in names}
+        loads = {name: float(stored[name]) for name in ("load_before", "load_after")}
     except (InputError, KeyError, TypeError, ValueError):
         return None
     whole = all(
         len(values) == rounds and all(0 < value < 1e6 for value in values)
         for values in seconds.values()
     )
-    return {"seconds": seconds, **loads} if whole and found.get("key") == key else None
+    return {"seconds": seconds, **loads} if whole and stored.get("key") == key else None

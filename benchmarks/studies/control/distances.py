@@ -1,4 +1,4 @@
-"""Distances between two sets of pictures in the features of some network: Fréchet and kernel (KID).
+"""Distances between two sets of pictures in features of some network: Fréchet and kernel (KID).
 
 Shapes: N real pictures, M of a row, D features, K of them used, R replicates, S trainings, H the
     whole set and its halves.
@@ -125,14 +125,14 @@ def projection(real_ND: Array, pictures: int) -> Projection:
             "no covariance can be taken",
             "Use at least 3 pictures and as many held-out ones",
         )
-    own = fit(real_ND)
+    fitted = fit(real_ND)
     if fewest >= PER_FEATURE * width:
-        return Projection(mean_D=own.mean_D, axes_DK=np.eye(width), kept=1.0)
+        return Projection(mean_D=fitted.mean_D, axes_DK=np.eye(width), kept=1.0)
     count = min(MOST_COMPONENTS, width, max(1, fewest // 4))
-    values_D, vectors_DD = np.linalg.eigh(own.cov_DD)
+    values_D, vectors_DD = np.linalg.eigh(fitted.cov_DD)
     total = float(np.clip(values_D, 0.0, None).sum())
     kept = float(np.clip(values_D[::-1][:count], 0.0, None).sum() / total) if total else 1.0
-    return Projection(mean_D=own.mean_D, axes_DK=vectors_DD[:, ::-1][:, :count], kept=kept)
+    return Projection(mean_D=fitted.mean_D, axes_DK=vectors_DD[:, ::-1][:, :count], kept=kept)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +206,7 @@ def frechet_rows(
         whole_and_draws(own, seed=seed, replicates=replicates, stream=stream)
         for own, stream in ((real_subjects, 920), (row_subjects, 921))
     )
-    found = {name: np.zeros((replicates + 1, len(arrays), 2)) for name, arrays in rows.items()}
+    measured = {name: np.zeros((replicates + 1, len(arrays), 2)) for name, arrays in rows.items()}
     for index in range(replicates + 1):
         real_H = [_side(real_ND, real_RN[index] * part_N) for part_N in real_HN]
         for name, arrays in rows.items():
@@ -221,7 +221,7 @@ def frechet_rows(
                         strict=True,
                     )
                 ]
-                found[name][index, training] = (
+                measured[name][index, training] = (
                     2 * apart_H[0] - np.nanmean(apart_H[1:]),
                     apart_H[0],
                 )
@@ -230,7 +230,7 @@ def frechet_rows(
             apart=Resampled(value_S=both[0, :, 0], drawn_RS=both[1:, :, 0]),
             finite=float(both[0, :, 1].mean()),
         )
-        for name, both in found.items()
+        for name, both in measured.items()
     }
 
 
@@ -304,7 +304,7 @@ def kid_rows(
         for own, stream in ((real_subjects, 930), (row_subjects, 931))
     )
     among_R = within(real_ND, real_RN)
-    found = {
+    measured = {
         name: np.stack(
             [
                 among_R + within(one, row_RM) - 2 * between(one, row_RM, real_ND, real_RN)
@@ -315,5 +315,6 @@ def kid_rows(
         for name, arrays in rows.items()
     }
     return {
-        name: Resampled(value_S=both_RS[0], drawn_RS=both_RS[1:]) for name, both_RS in found.items()
+        name: Resampled(value_S=both_RS[0], drawn_RS=both_RS[1:])
+        for name, both_RS in measured.items()
     }

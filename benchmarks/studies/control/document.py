@@ -25,20 +25,14 @@ OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precis
 """Of the recipe, those that `compare` takes."""
 
 
-def tables(reports: Sequence[ComparisonReport], page: Path) -> str:
-    """A section a comparison.
-
-    Args:
-        reports: in the order of the page.
-        page: pictures are looked for beside it.
-    """
-    return "".join(_section(report, page) for report in reports)
-
-
 def _own_steps(report: ComparisonReport) -> dict[str, int]:
     """Label of a control to its steps, where it has others than the rest."""
-    usual, own = report.recipe["steps"], report.settings.get("control_steps", {})
-    return {row.label: own[row.name] for row in report.rows if own.get(row.name, usual) != usual}
+    usual, steps_of = report.recipe["steps"], report.settings.get("control_steps", {})
+    return {
+        row.label: steps_of[row.name]
+        for row in report.rows
+        if steps_of.get(row.name, usual) != usual
+    }
 
 
 def _name(report: ComparisonReport) -> str:
@@ -49,21 +43,21 @@ def _name(report: ComparisonReport) -> str:
 def _pictures(report: ComparisonReport, page: Path) -> str:
     """What lies beside the page: the first samples, and the curves of the trainings."""
     rows = ["condition", *(row.label for row in report.rows if row.role != "floor")]
-    said = {
+    captions = {
         f"compare-{_name(report)}.webp": f"The first six held-out samples: {', '.join(rows)}",
         f"curves-{_name(report)}.png": "Validation loss of each training against steps and seconds",
     }
-    there = [name for name in said if (page.parent / "images" / name).is_file()]
-    return "".join(f"![{said[name]}](images/{name})\n\n" for name in there)
+    there = [name for name in captions if (page.parent / "images" / name).is_file()]
+    return "".join(f"![{captions[name]}](images/{name})\n\n" for name in there)
 
 
 def _section(report: ComparisonReport, page: Path) -> str:
-    own = [f"{label} with {steps:,} steps" for label, steps in _own_steps(report).items()]
+    longer = [f"{label} with {steps:,} steps" for label, steps in _own_steps(report).items()]
     head = (
-        f"\n## {', '.join([report.condition['kind'], *own])}\n\n```console\n{command_of(report)}\n"
+        f"\n## {', '.join([report.condition['kind'], *longer])}\n\n```console\n{command_of(report)}\n"
         "```\n\n"
     )
-    tables = "\n".join(markdown(block) for block in blocks(report))
+    tables = "\n".join(map(markdown, blocks(report)))
     return f"{head}{_pictures(report, page)}{_facts(report)}\n\n{tables}"
 
 
@@ -87,56 +81,38 @@ def command_of(report: ComparisonReport) -> str:
     """
     settings, recipe, usual = report.settings, report.recipe, ControlRecipe()
     controls = [row for row in report.rows if row.role == "control"]
-    options = [("base", report.base["name"]), ("condition", report.condition["kind"])]
-    options += [("set", f"{name}={value}") for name, value in report.condition["options"].items()]
-    options += [("data", report.data["spec"]), ("controls", ",".join(row.name for row in controls))]
-    options += [
-        (name.replace("_", "-"), recipe[name])
-        for name in OPTIONS
-        if recipe[name] != getattr(usual, name)
+    rounds, judge = settings["timing_rounds"], report.judge
+    given = any(one.given for row in controls for one in row.trainings + row.tried)
+    options = {
+        "base": report.base["name"],
+        "condition": report.condition["kind"],
+        "set": [f"{name}={value}" for name, value in report.condition["options"].items()],
+        "data": report.data["spec"],
+        "controls": ",".join(row.name for row in controls),
+        **{name: recipe[name] for name in OPTIONS if recipe[name] != getattr(usual, name)},
+        "lr": [f"{row.name}={_rates(row)}" for row in controls if row.trainings],
+        "zero-rate": [f"{row.name}={_factors(row)}" for row in controls if _factors(row) != "1"],
+        "control-steps": [
+            f"{name}={steps}" for name, steps in settings.get("control_steps", {}).items()
+        ],
+        "search-steps": settings.get("search_steps") or [],
+        "curve-every": settings.get("curve_every") or [],
+        "seeds": len(settings["training_seeds"]),
+        "pictures": len(report.pictures),
+        "sampling-steps": settings["sampling_steps"],
+        "guidance": f"{settings['guidance']:g}",
+        "rounds": [] if rounds == CompareRequest.rounds else rounds,
+        "judge-steps": [] if judge is None or judge.steps == JUDGE_RECIPE.steps else judge.steps,
+        "split": "SPLIT.json" if report.data["split_given"] else [],
+        "plugin": "PLUGIN" if given else [],
+        "seed": settings["seed"] or [],
+    }
+    words = [
+        f"--{name.replace('_', '-')} {value}"
+        for name, values in options.items()
+        for value in (values if isinstance(values, list) else [values])
     ]
-    options += [("lr", f"{row.name}={_rates(row)}") for row in controls if row.trainings]
-    options += [
-        ("zero-rate", f"{row.name}={_factors(row)}") for row in controls if _factors(row) != "1"
-    ]
-    options += [
-        ("control-steps", f"{name}={steps}")
-        for name, steps in settings.get("control_steps", {}).items()
-    ]
-    options += [
-        (name, value)
-        for name in ("search-steps", "curve-every")
-        if (value := settings.get(name.replace("-", "_")))
-    ]
-    options += [("seeds", len(settings["training_seeds"])), ("pictures", len(report.pictures))]
-    options += [
-        ("sampling-steps", settings["sampling_steps"]),
-        ("guidance", f"{settings['guidance']:g}"),
-    ]
-    options += (
-        [("rounds", settings["timing_rounds"])]
-        if settings["timing_rounds"] != CompareRequest.rounds
-        else []
-    )
-    options += (
-        [("judge-steps", report.judge.steps)]
-        if report.judge and report.judge.steps != JUDGE_RECIPE.steps
-        else []
-    )
-    options += [("split", "SPLIT.json")] if report.data["split_given"] else []
-    options += (
-        [("plugin", "PLUGIN")]
-        if any(one.given for row in controls for one in row.trainings + row.tried)
-        else []
-    )
-    options += [("seed", settings["seed"])] if settings["seed"] else []
-    return " ".join(
-        [
-            "python -m benchmarks.studies compare",
-            *(f"--{name} {value}" for name, value in options),
-            "--out DIR",
-        ]
-    )
+    return " ".join(["python -m benchmarks.studies compare", *words, "--out DIR"])
 
 
 def _rates(row: Row) -> str:
@@ -147,17 +123,11 @@ def _factors(row: Row) -> str:
     return ",".join(dict.fromkeys(f"{one.zero_rate:g}" for one in row.tried or row.trainings[:1]))
 
 
-def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> str:
-    """The page with the tables of some comparisons between its markers."""
-    return filled(text, "comparison", tables(reports, page))
-
-
 def main(page: Path, sources: Sequence[Path]) -> None:
-    """Reads the comparisons and writes the page."""
-    text = with_tables(
-        page.read_text(encoding="utf-8"), [read_comparison(path) for path in sources], page
-    )
+    """Reads the comparisons and writes the page: a section a comparison, in their order."""
+    body = "".join(_section(read_comparison(path), page) for path in sources)
     with atomic_path(page) as temporary:
+        text = filled(page.read_text(encoding="utf-8"), "comparison", body)
         temporary.write_text(text, encoding="utf-8")
 
 

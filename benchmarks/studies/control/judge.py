@@ -193,8 +193,8 @@ def vocabulary(
     words: Sequence[Mapping[str, str]], names: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
     """The words of each attribute that occur, sorted; attributes that never occur are left out."""
-    found = {name: tuple(sorted({own[name] for own in words if name in own})) for name in names}
-    return {name: options for name, options in found.items() if options}
+    known = {name: tuple(sorted({own[name] for own in words if name in own})) for name in names}
+    return {name: options for name, options in known.items() if options}
 
 
 def targets(

@@ -26,7 +26,6 @@ class Metric:
         says: what it is, in a sentence.
         digits: decimals shown.
         percent: shown as one.
-        aside: left out where there is room for few columns.
     """
 
     label: str
@@ -34,7 +33,6 @@ class Metric:
     says: str
     digits: int = 3
     percent: bool = False
-    aside: bool = False
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
@@ -69,7 +67,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             better="lower",
             percent=True,
             digits=2,
-            aside=True,
             says="the same against where the renderer put its named landmarks; the source row has what the two conventions "
             "differ by",
         ),
@@ -81,7 +78,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "edge_precision": Metric(
             label="edge precision",
             better="higher",
-            aside=True,
             says=(
                 "share of the picture's Canny edges that lie at one of the condition, within a "
                 "pixel at 128"
@@ -90,7 +86,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "edge_recall": Metric(
             label="edge recall",
             better="higher",
-            aside=True,
             says="share of the condition's edges at which the picture has one",
         ),
         "frechet": Metric(
@@ -103,14 +98,12 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "frechet_ratio": Metric(
             label="Fréchet, of ControlNet's",
             better="lower",
-            aside=True,
             says="the row's Fréchet distance over the reference control's",
         ),
         "frechet_finite": Metric(
             label="Fréchet, not extrapolated",
             better="lower",
             digits=2,
-            aside=True,
             says="the same at this number of pictures, biased upwards",
         ),
         "kid": Metric(
@@ -375,10 +368,10 @@ class ComparisonReport:
 
     def row(self, name: str) -> Row:
         """One row by its name; `KeyError` where there is none."""
-        found = next((row for row in self.rows if row.name == name), None)
-        if found is None:
+        match = next((row for row in self.rows if row.name == name), None)
+        if match is None:
             raise KeyError(name)
-        return found
+        return match
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -408,9 +401,12 @@ def read_comparison(path: Path) -> ComparisonReport:
 def check_comparison(report: ComparisonReport, where: str) -> None:
     """Raises `ReportError` where a report does not hold together."""
     names = [row.name for row in report.rows]
-    found = list(_estimates(report))
+    estimates = list(_estimates(report))
     numbers = [
-        value for item in found for value in (item.value, item.low, item.high) if value is not None
+        value
+        for item in estimates
+        for value in (item.value, item.low, item.high)
+        if value is not None
     ]
     problems = {
         f"it has no row, or over {MAX_ROWS}": not 0 < len(names) <= MAX_ROWS,
@@ -421,7 +417,7 @@ def check_comparison(report: ComparisonReport, where: str) -> None:
         ),
         "an interval is upside down": any(
             item.low is not None and item.high is not None and item.low > item.high
-            for item in found
+            for item in estimates
         ),
         "a number is too large": any(abs(value) > MAX_NUMBER for value in numbers),
         "a verdict is on no row": any(verdict.row not in names for verdict in report.verdicts),
@@ -436,12 +432,12 @@ def check_comparison(report: ComparisonReport, where: str) -> None:
 
 
 def _estimates(report: ComparisonReport) -> Iterator[Measure | Estimate]:
-    for item in (
+    for measure in (
         one for row in report.rows for one in (*row.measures.values(), *row.attributes.values())
     ):
-        yield item
-        if item.difference is not None:
-            yield item.difference
+        yield measure
+        if measure.difference is not None:
+            yield measure.difference
 
 
 def _texts(report: ComparisonReport) -> list[str]:

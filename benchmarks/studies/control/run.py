@@ -107,17 +107,17 @@ class Draft:
 
     def shares(self) -> dict[str, Shares]:
         """Every number as a ratio of sums; the prompt's attributes together are "consistency"."""
-        found = {name: Shares.of_values(values_SM) for name, values_SM in self.values.items()}
+        by_name = {name: Shares.of_values(values_SM) for name, values_SM in self.values.items()}
         if self.attributes:
             parts = [Shares.of_values(values_SM) for values_SM in self.attributes.values()]
             sums_SM, parts_SM = (
                 sum(part.sums_SM for part in parts),
                 sum(part.parts_SM for part in parts),
             )
-            found["consistency"] = Shares(
+            by_name["consistency"] = Shares(
                 sums_SM=np.asarray(sums_SM), parts_SM=np.asarray(parts_SM)
             )
-        return found
+        return by_name
 
 
 def draw_drafts(
@@ -205,10 +205,10 @@ def _base_row(setup: Setup) -> Row:
 def _losses(setup: Setup, one: Contender | None) -> Array:
     """Noise prediction loss of each source (M,), mean over noise levels; None is the bare base."""
     control, network = (None, None) if one is None else (one.control, one.network)
-    found = losses(
+    loss_MT = losses(
         control, network, setup.base, setup.sources, device=setup.device, seed=setup.request.seed
     )
-    return np.asarray(found.mean(dim=1).double().numpy(), np.float64)
+    return np.asarray(loss_MT.mean(dim=1).double().numpy(), np.float64)
 
 
 def finished_rows(
@@ -284,11 +284,11 @@ def finish(draft: Draft, reference: Draft | None, draws: Array) -> Row:
 def _measure(shares: Shares, reference: Shares | None, draws: Array) -> Measure | None:
     if not shares.parts_SM.any():
         return None
-    found = estimate(shares, draws)
+    whole = estimate(shares, draws)
     return Measure(
-        value=found.value,
-        low=found.low,
-        high=found.high,
+        value=whole.value,
+        low=whole.low,
+        high=whole.high,
         pictures=int((shares.parts_SM > 0).sum()),
         difference=None if reference is None else difference(shares, reference, draws),
     )

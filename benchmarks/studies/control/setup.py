@@ -50,6 +50,20 @@ recipe's.
 """
 
 
+RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "seeds": (1, 100),
+        "pictures": (4, 100_000),
+        "sampling_steps": (1, 1000),
+        "guidance": (1, 100),
+        "rounds": (1, 1000),
+        "search_steps": (1, 100_000_000),
+        "curve_every": (0, 100_000_000),
+    }
+)
+"""Smallest and largest values of a request's numbers."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompareRequest:
     """One comparison.
@@ -116,6 +130,23 @@ class CompareRequest:
             raise InputError(
                 "--controls", "it names none, or one twice", f"Name some of {', '.join(CONTROLS)}"
             )
+        self._check_rates()
+        for name, (low, high) in RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and low <= value <= high):
+                raise InputError(f"{name} {value}", "out of range", f"Use {low} to {high}")
+        if self.plugin is not None and "plugin" not in self.controls:
+            raise InputError(
+                "--plugin",
+                "plugin is not among --controls",
+                "Add it there, or leave the folder out",
+            )
+        for name in self.controls:
+            for lr in self.rates_of(name):
+                self.recipe_with(name, lr)
+
+    def _check_rates(self) -> None:
+        """Refuses options that name a control which is not compared, or no usable rate."""
         for option, rates_by in (("--lr", self.lrs), ("--zero-rate", self.zero_rates)):
             if empty := sorted(name for name, rates in rates_by.items() if not rates):
                 raise InputError(
@@ -143,28 +174,6 @@ class CompareRequest:
             raise InputError(
                 f"--zero-rate {bad[0]:g}", "out of range", "Use more than 0, and 1000 at most"
             )
-        ranges = {
-            "seeds": (1, 100),
-            "pictures": (4, 100_000),
-            "sampling_steps": (1, 1000),
-            "guidance": (1, 100),
-            "rounds": (1, 1000),
-            "search_steps": (1, 100_000_000),
-            "curve_every": (0, 100_000_000),
-        }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and low <= value <= high):
-                raise InputError(f"{name} {value}", "out of range", f"Use {low} to {high}")
-        if self.plugin is not None and "plugin" not in self.controls:
-            raise InputError(
-                "--plugin",
-                "plugin is not among --controls",
-                "Add it there, or leave the folder out",
-            )
-        for name in self.controls:
-            for lr in self.rates_of(name):
-                self.recipe_with(name, lr)
 
     @property
     def training_seeds(self) -> tuple[int, ...]:
@@ -366,7 +375,7 @@ def _split(request: CompareRequest, dataset: Dataset, plugin: Checkpoint | None)
     elif plugin is not None:
         split = split_of(plugin, dataset)
     else:
-        split = make_split(dataset, seed=request.seed, validation=HELD_OUT, test=HELD_OUT)
+        return make_split(dataset, seed=request.seed, validation=HELD_OUT, test=HELD_OUT)
     if split.data_digest != dataset.digest:
         raise DataError(
             f"data {dataset.spec}",

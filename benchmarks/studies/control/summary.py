@@ -50,17 +50,17 @@ def verdicts_of(rows: Sequence[Row], reference: str | None, condition: str) -> t
     label = next((row.label for row in rows if row.name == reference), None)
     if label is None:
         return ()
-    found = []
+    verdicts = []
     for row in rows:
         if row.role == "control" and row.name != reference:
             for claim, (outcome, why) in (
                 (NO_WORSE, _control_error(row, condition)),
                 (WITHIN, _distance(row)),
             ):
-                found.append(
+                verdicts.append(
                     Verdict(row=row.name, claim=claim.format(label), outcome=outcome, why=why)
                 )
-    return tuple(found)
+    return tuple(verdicts)
 
 
 def decide(low: float | None, high: float | None, most: float) -> Outcome:
@@ -79,8 +79,8 @@ def _control_error(row: Row, condition: str) -> tuple[Outcome, str]:
     """Every number of `JUDGED` must hold; one that does not hold decides."""
     outcomes, reasons = set[Outcome](), list[str]()
     for name in JUDGED.get(condition, ()):
-        item, metric = row.measures.get(name), METRICS[name]
-        gap = None if item is None else item.difference
+        measure, metric = row.measures.get(name), METRICS[name]
+        gap = None if measure is None else measure.difference
         if gap is None:
             outcomes.add("cannot tell")
             reasons.append(f"{metric.label}: {row.missing.get(name, 'no picture counts in both')}")
@@ -96,12 +96,12 @@ def _control_error(row: Row, condition: str) -> tuple[Outcome, str]:
 
 
 def _distance(row: Row) -> tuple[Outcome, str]:
-    item = row.measures.get("frechet_ratio")
-    if item is not None:
+    measure = row.measures.get("frechet_ratio")
+    if measure is not None:
         metric = METRICS["frechet_ratio"]
         return decide(
-            item.low, item.high, MOST_RATIO
-        ), f"ratio {number(item, metric)} ({ends(item, metric)})"
+            measure.low, measure.high, MOST_RATIO
+        ), f"ratio {number(measure, metric)} ({ends(measure, metric)})"
     return "cannot tell", row.missing.get("frechet_ratio", "no Fréchet distance")
 
 

@@ -68,10 +68,10 @@ def bound_sha256(result: Result, name: str, original_sha256: str | None = None) 
     if not isinstance(claimed, str) or not SHA256.fullmatch(claimed):
         raise InputError(f"result {name}", "it does not say which weights it describes", AGAIN)
     kept = weights_of(result)
-    if kept and (found := weights_sha256(kept)) != claimed:
+    if kept and (digest := weights_sha256(kept)) != claimed:
         raise InputError(
             f"result {name}",
-            f"it describes other weights ({claimed:.12}) than it keeps ({found:.12})",
+            f"it describes other weights ({claimed:.12}) than it keeps ({digest:.12})",
             AGAIN,
         )
     if original_sha256 is not None and result.facts.get("original_sha256") != original_sha256:

@@ -1,4 +1,4 @@
-"""Rows as cells and as Markdown: which columns a protocol shows, and how a number is written."""
+"""Rows as cells and as Markdown: which columns a board shows, and how a number is written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from unplug.core import NONE, PERCENT, fixed, plain, signed, span
-from unplug.sdk.report.page import Cell
 
 from .metrics import METRICS, RANKED_BY, RANKING, Metric
 from .report import LeaderboardReport, Measure, Row
@@ -48,7 +47,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "nomus",
     ),
 }
-
+"""By what ranks a board, by its kind, and what stands on every page."""
 CLASS_METHODS = frozenset({"unsir"})
 """What was published for forgetting a whole class, and is asked to forget people here."""
 
@@ -67,6 +66,12 @@ def title_of(row: Row) -> str:
     return "retrained (oracle)" if row.role == "retrained" else plain(row.name)
 
 
+def head_of(name: str) -> str:
+    """What stands above a column: the number, and its unit where it has one."""
+    metric = METRICS[name]
+    return f"{metric.label} ({metric.unit})" if metric.unit else metric.label
+
+
 def number(item: Measure, metric: Metric) -> str:
     """A value as its column writes it.
 
@@ -79,32 +84,27 @@ def number(item: Measure, metric: Metric) -> str:
     return f"{text}{PERCENT}" if metric.percent and not metric.sign else text
 
 
-def interval_note(item: Measure | None, metric: Metric | None) -> str:
+def interval_note(item: Measure, metric: Metric) -> str:
     """An interval as its column writes it; empty where there is none."""
-    if item is None or metric is None:
-        return ""
-    return span(
-        item.low, item.high, metric.digits, sign=metric.sign, scale=100.0 if metric.percent else 1.0
-    )
+    scale = 100.0 if metric.percent else 1.0
+    return span(item.low, item.high, metric.digits, sign=metric.sign, scale=scale)
 
 
-def cell(row: Row, name: str) -> Cell:
-    """One number of a row with its interval, or a dash."""
-    item = row.metrics.get(name)
+def with_interval(item: Measure | None, name: str) -> str:
+    """A value with its interval in brackets, where it has one; a dash where there is no value."""
     if item is None:
-        return Cell(text=NONE)
-    return Cell(text=number(item, METRICS[name]), note=interval_note(item, METRICS[name]))
+        return NONE
+    note = interval_note(item, METRICS[name])
+    return number(item, METRICS[name]) + (f" ({note})" if note else "")
 
 
 def reason(row: Row, rank: str) -> str:
     """Why a method has no rank; empty where it has one."""
     if row.rank is not None or row.role != "unlearned":
         return ""
-    return (
-        f"refused, {row.refused}"
-        if row.refused
-        else row.note or row.missing.get(rank, "no model came out")
-    )
+    if row.refused:
+        return f"refused, {row.refused}"
+    return row.note or row.missing.get(rank, "no model came out")
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
@@ -122,24 +122,14 @@ def leaderboard_markdown(report: LeaderboardReport) -> str:
     was refused.
     """
     names = main_columns(report)
-    heads = [
-        METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "")
-        for name in names
-    ]
     lines = [f"Ranked by {RANKED_BY[report.rank]}.", ""]
-    lines += [_line(["#", "method", *heads]), _line(["--:", "---", *("--:" for _ in names)])]
+    lines += [_line(["#", "method", *map(head_of, names)])]
+    lines += [_line(["--:", "---", *("--:" for _ in names)])]
     for row in report.rows:
         if row.metrics:
             place = "" if row.rank is None else str(row.rank)
-            lines.append(
-                _line(
-                    [
-                        place,
-                        _escape(title_of(row)),
-                        *(_markdown_number(row, name) for name in names),
-                    ]
-                )
-            )
+            cells = [with_interval(row.metrics.get(name), name) for name in names]
+            lines.append(_line([place, _escape(title_of(row)), *cells]))
     reasons = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
     stated = [
         f"- {_escape(plain(name))}: {_escape(plain(why, 300))}"
@@ -150,13 +140,8 @@ def leaderboard_markdown(report: LeaderboardReport) -> str:
         lines += ["", "Not ranked:", "", *stated]
     if report.published:
         heads = ["model", "number", "published", "here", "here minus published"]
-        lines += [
-            "",
-            "Published numbers beside these:",
-            "",
-            _line(heads),
-            _line(["---", "---", "--:", "--:", "--:"]),
-        ]
+        lines += ["", "Published numbers beside these:", "", _line(heads)]
+        lines += [_line(["---", "---", "--:", "--:", "--:"])]
         lines += [_line([_escape(text) for text in line]) for line in published_cells(report)]
     return "\n".join(lines) + "\n"
 
@@ -167,27 +152,14 @@ def published_cells(report: LeaderboardReport) -> list[list[str]]:
     """
     rows = {row.name: row for row in report.rows}
     lines = []
-    for item in report.published:
-        own = rows[item.model].metrics.get(item.metric) if item.model in rows else None
-        label, digits, here, gap = plain(item.metric), 3, NONE, NONE
-        if metric := METRICS.get(item.metric):
-            label, digits = metric.label, metric.digits
-            if own is not None:
-                note = interval_note(own, metric)
-                here, gap = (
-                    number(own, metric) + (f" ({note})" if note else ""),
-                    signed(own.value - item.value, digits),
-                )
-        lines.append([plain(item.model), label, fixed(item.value, digits), here, gap])
+    for other in report.published:
+        ours = rows[other.model].metrics.get(other.metric) if other.model in rows else None
+        label, digits, here, gap = plain(other.metric), 3, NONE, NONE
+        if metric := METRICS.get(other.metric):
+            label, digits, here = metric.label, metric.digits, with_interval(ours, other.metric)
+            gap = NONE if ours is None else signed(ours.value - other.value, digits)
+        lines.append([plain(other.model), label, fixed(other.value, digits), here, gap])
     return lines
-
-
-def _markdown_number(row: Row, name: str) -> str:
-    item = row.metrics.get(name)
-    if item is None:
-        return NONE
-    note = interval_note(item, METRICS[name])
-    return number(item, METRICS[name]) + (f" ({note})" if note else "")
 
 
 def _line(cells: list[str]) -> str:

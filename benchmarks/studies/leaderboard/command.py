@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from unplug.core import table
 from unplug.sdk.cli.base import Common, Outcome, command, names, settings
 from unplug.sdk.cli.options import FloatRange, out_option
-
-if TYPE_CHECKING:
-    from .report import LeaderboardReport
 
 
 @click.command()
@@ -158,6 +154,7 @@ def leaderboard(
     from unplug.core import InputError
 
     from . import PROTOCOLS, LeaderboardConfig, run_leaderboard
+    from .cells import leaderboard_markdown
     from .page import write_page
 
     if budget is not None and math.isnan(budget):
@@ -173,9 +170,8 @@ def leaderboard(
             "that method is not among --methods",
             "Add it there, or leave the setting out",
         )
-    changed = {
-        name: {**_in_file(file).get(name, {}), **changed.get(name, {})} for name in chosen_methods
-    }
+    filed = _in_file(file)
+    changed = {name: filed.get(name, {}) | changed.get(name, {}) for name in chosen_methods}
     recipe = {"image_size": image_size, "epochs": epochs, "size": size}
     chosen = PROTOCOLS.get(protocol).with_(
         recipe=recipe, models=models, originals=originals, budget=budget
@@ -196,8 +192,8 @@ def leaderboard(
     )
     report = run_leaderboard(config, common.say, show=common.show)
     write_page(report, out / "leaderboard.html")
-    lines = [text_table(report), f"saved {out / 'leaderboard.json'} and {out / 'leaderboard.html'}"]
-    return Outcome(value=report.to_dict(), text="\n".join(lines))
+    saved = f"saved {out / 'leaderboard.json'} and {out / 'leaderboard.html'}"
+    return Outcome(value=report.to_dict(), text=f"{leaderboard_markdown(report)}\n{saved}")
 
 
 def _open_to_others(
@@ -207,6 +203,7 @@ def _open_to_others(
     from unplug.core import InputError
 
     from . import Board, score_submission, write_originals
+    from .cells import leaderboard_markdown
 
     if submission is not None and models_out is not None:
         raise InputError(
@@ -229,7 +226,7 @@ def _open_to_others(
     report, name = score_submission(board, submission)
     path = out / f"submission-{name}.json"
     report.save(path)
-    return Outcome(value=report.to_dict(), text=f"{text_table(report)}\nsaved {path}")
+    return Outcome(value=report.to_dict(), text=f"{leaderboard_markdown(report)}\nsaved {path}")
 
 
 def _methods(text: str) -> tuple[str, ...]:
@@ -266,7 +263,7 @@ def _in_file(file: Path | None) -> dict[str, dict[str, str]]:
 def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
     from unplug.core import InputError
 
-    found: dict[str, dict[str, str]] = {}
+    by_method: dict[str, dict[str, str]] = {}
     for pair, value in settings(pairs).items():
         method, colon, key = pair.partition(":")
         if not colon or not key:
@@ -275,26 +272,5 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
                 "it is not METHOD:KEY=VALUE",
                 "Write for example --set msg:lr=0.001",
             )
-        found.setdefault(method, {})[key] = value
-    return found
-
-
-def text_table(report: LeaderboardReport) -> str:
-    """The ranking for a terminal."""
-    from .cells import cell, main_columns, reason, title_of
-    from .metrics import METRICS, RANKING
-
-    columns = main_columns(report)
-    rows: list[tuple[str, ...]] = []
-    for row in report.rows:
-        cells: list[Any] = [cell(row, name) for name in columns]
-        written = [f"{item.text} ({item.note})" if item.note else item.text for item in cells]
-        rows.append(("" if row.rank is None else str(row.rank), title_of(row), *written))
-    heads = [
-        METRICS[name].label + (f", {METRICS[name].unit}" if METRICS[name].sign else "")
-        for name in columns
-    ]
-    lines = [table(("#", "method", *heads), rows)]
-    why = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
-    lines += [f"not ranked: {name}: {text}" for name, text in why.items() if text]
-    return "\n".join(lines)
+        by_method.setdefault(method, {})[key] = value
+    return by_method

@@ -20,7 +20,7 @@ from unplug.core import NONE, atomic_path, read_json, seconds
 
 from ..exact_designs import designs_markdown
 from . import METRICS, PROTOCOLS, LeaderboardReport, Measure, all_methods, read_leaderboard
-from .cells import interval_note, leaderboard_markdown, number, title_of
+from .cells import head_of, leaderboard_markdown, number, title_of, with_interval
 
 OWN = "lens"
 UNPLACED = ("score_gap", "test_accuracy_gap", "test_mae_gap", "compute", "wall", "wall_s")
@@ -58,9 +58,9 @@ RECIPE = ("size", "image_size", "epochs")
 def metrics_markdown() -> str:
     """What each number is, and which way it is better."""
     lines = ["| number | what it is | better |", "|---|---|---|"]
-    for item in METRICS.values():
-        label = f"{item.label}, {item.unit}" if item.unit else item.label
-        lines.append(f"| {label} | {_cell(item.says)} | {item.better} |")
+    for metric in METRICS.values():
+        label = f"{metric.label}, {metric.unit}" if metric.unit else metric.label
+        lines.append(f"| {label} | {_cell(metric.says)} | {metric.better} |")
     return "\n".join(lines) + "\n"
 
 
@@ -92,17 +92,17 @@ def first(report: LeaderboardReport) -> str:
     scores as it has to.
     """
     ranked = {row.rank: row for row in report.rows if row.rank is not None}
-    own = next((row for row in ranked.values() if row.name == OWN), None)
+    ours = next((row for row in ranked.values() if row.name == OWN), None)
     lines = []
-    if own is not None and own.rank != 1 and "score_gap" in own.metrics:
-        gap = own.metrics["score_gap"]
+    if ours is not None and ours.rank != 1 and "score_gap" in ours.metrics:
+        gap = ours.metrics["score_gap"]
         away = "" if gap.high is not None and gap.high < 0 else ", which chance may explain"
         lines.append(
-            f"**Ours does not lead.** `{OWN}` is place {own.rank} of {len(ranked)}; the first is "
+            f"**Ours does not lead.** `{OWN}` is place {ours.rank} of {len(ranked)}; the first is "
             f"`{ranked[1].name}`, and the "
-            f"difference of their scores is {_with_interval('score_gap', gap)}{away}."
+            f"difference of their scores is {with_interval(gap, 'score_gap')}{away}."
         )
-    again = None if own is None else own.metrics.get("relearn")
+    again = None if ours is None else ours.metrics.get("relearn")
     if (
         again is not None
         and again.oracle is not None
@@ -110,7 +110,7 @@ def first(report: LeaderboardReport) -> str:
         and again.high < again.oracle
     ):
         lines.append(
-            f"**Ours leaves traces.** After {_with_interval('relearn', again)} epochs of "
+            f"**Ours leaves traces.** After {with_interval(again, 'relearn')} epochs of "
             f"fine-tuning on the forget set `{OWN}` "
             f"has the original's loss on it back; a retrained model needs {again.oracle:.1f}."
         )
@@ -119,16 +119,11 @@ def first(report: LeaderboardReport) -> str:
         lines.append(
             f"The board's check of itself: {exact.models} more models that were retrained, entered "
             "as if they were a method "
-            f"(`{EXACT}`), have F / F_null {_with_interval('f_ratio', exact.metrics['f_ratio'])} "
+            f"(`{EXACT}`), have F / F_null {with_interval(exact.metrics['f_ratio'], 'f_ratio')} "
             "and a shift of phi of "
-            f"{_with_interval('phi_shift', exact.metrics['phi_shift'])}."
+            f"{with_interval(exact.metrics['phi_shift'], 'phi_shift')}."
         )
     return "".join(f"{line}\n\n" for line in lines)
-
-
-def _with_interval(name: str, item: Measure) -> str:
-    note = interval_note(item, METRICS[name])
-    return number(item, METRICS[name]) + (f" ({note})" if note else "")
 
 
 def numbers(report: LeaderboardReport) -> str:
@@ -138,10 +133,7 @@ def numbers(report: LeaderboardReport) -> str:
     there = [name for name in BESIDE if any(name in row.metrics for row in report.rows)]
     if not there:
         return ""
-    heads = [
-        METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "")
-        for name in there
-    ]
+    heads = [head_of(name) for name in there]
     lines = [f"| method | {' | '.join(heads)} |", f"|---|{'--:|' * len(heads)}"]
     for row in report.rows:
         cells = [
@@ -192,16 +184,18 @@ def standing(report: LeaderboardReport) -> str:
         return ""
     lines = []
     for name, metric in METRICS.items():
-        found = {method: metrics[name] for method, metrics in ranked.items() if name in metrics}
-        if OWN not in found or name in UNPLACED:
+        measures = {method: metrics[name] for method, metrics in ranked.items() if name in metrics}
+        if OWN not in measures or name in UNPLACED:
             continue
-        order = sorted(found, key=lambda method: (_badness(found[method], metric.better), method))
-        aim = found[OWN].oracle
-        oracle = NONE if aim is None else number(replace(found[OWN], value=aim), metric)
-        best = f"{order[0]}, {number(found[order[0]], metric)}"
+        order = sorted(
+            measures, key=lambda method: (_badness(measures[method], metric.better), method)
+        )
+        aim = measures[OWN].oracle
+        oracle = NONE if aim is None else number(replace(measures[OWN], value=aim), metric)
+        best = f"{order[0]}, {number(measures[order[0]], metric)}"
         lines.append(
             f"| {metric.label} | {metric.better} | {order.index(OWN) + 1} | "
-            f"{number(found[OWN], metric)} | {best} | {oracle} |"
+            f"{number(measures[OWN], metric)} | {best} | {oracle} |"
         )
     head = f"\n### Where `{OWN}` stands among the {len(ranked)} ranked methods, by every number\n\n"
     return (

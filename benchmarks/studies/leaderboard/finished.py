@@ -4,14 +4,12 @@ models to score against.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from unplug.core import InputError, read_json
-from unplug.sdk.evidence.fleet import Context, FleetJob, FleetSummary, run_jobs
 
 from .jobs import Bench, bench
 from .membership import Oracle
@@ -28,13 +26,11 @@ class Board:
     Args:
         folder: with leaderboard.json and models/.
         report: the former.
-        arguments: of the jobs' context.
-        local: that context in this process.
+        local: the context of the jobs.
     """
 
     folder: Path
     report: LeaderboardReport
-    arguments: dict[str, Any]
     local: Bench
 
     @classmethod
@@ -45,17 +41,16 @@ class Board:
             InputError: the data is not the leaderboard's any more.
         """
         report, run = read_leaderboard(folder / "leaderboard.json"), read_json(folder / RUN_FILE)
-        arguments = {
-            "protocol": report.protocol,
-            "spec": report.data["spec"],
-            "recipe": report.recipe,
-            "width": run["recipe"]["width"],
-            "seed": report.seeds["split"][0],
-            "device": "cpu",
-            "models": str((folder / "models").resolve()),
-            "forget": run.get("forget"),
-        }
-        local = bench(**arguments)
+        local = bench(
+            protocol=report.protocol,
+            spec=report.data["spec"],
+            recipe=report.recipe,
+            width=run["recipe"]["width"],
+            seed=report.seeds["split"][0],
+            device="cpu",
+            models=str((folder / "models").resolve()),
+            forget=run.get("forget"),
+        )
         if (local.dataset.digest, local.split.sha256) != (
             report.data["digest"],
             report.data["split_sha256"],
@@ -63,17 +58,7 @@ class Board:
             raise InputError(
                 str(folder), "its data or split changed", "Restore the data, or run the leaderboard"
             )
-        return cls(folder=folder, report=report, arguments=arguments, local=local)
-
-    @property
-    def seed(self) -> int:
-        """Of split and forget set."""
-        return int(self.report.seeds["split"][0])
-
-    @property
-    def originals(self) -> int:
-        """K, the number of originals."""
-        return len(self.report.seeds["originals"])
+        return cls(folder=folder, report=report, local=local)
 
     @property
     def budget(self) -> float:
@@ -107,23 +92,11 @@ class Board:
             needs=row.needs,
             budget=self.budget if row.budget is None else row.budget,
         )
-        names = unlearned_names(known, self.seed, self.originals, len(self.oracle.pool))
+        seeds = self.report.seeds
+        names = unlearned_names(
+            known, seeds["split"][0], len(seeds["originals"]), len(self.oracle.pool)
+        )
         return read_pool(self.folder / "models", names, self.truths)[0]
-
-    def run(self, jobs: Sequence[FleetJob], into: str, **fleet: Any) -> FleetSummary:
-        """Runs the jobs that have no result in the folder `into` of the board yet."""
-        context = Context(
-            target="benchmarks.studies.leaderboard.jobs:bench", arguments=self.arguments
-        )
-        return run_jobs(
-            jobs, context, self.folder / into, fingerprint=self.report.data["digest"], **fleet
-        )
-
-    def pool(
-        self, into: str, names: Sequence[tuple[str, int]], done: FleetSummary
-    ) -> tuple[Pool, dict[str, str]]:
-        """What the jobs gave: (name, original's seed) of each; and why those are missing that are."""
-        return read_pool(self.folder / into, names, self.truths, done.failed)
 
     def facts(self) -> dict[str, Any]:
         """For a report: what was unlearned from and scored against."""
@@ -131,6 +104,6 @@ class Board:
             "protocol": self.report.protocol,
             "data": self.report.data,
             "budget": self.budget,
-            "originals": self.originals,
+            "originals": len(self.report.seeds["originals"]),
             "retrained": len(self.oracle.pool),
         }

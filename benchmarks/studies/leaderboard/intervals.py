@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from unplug.sdk.evidence.auditing import PopulationComparison
 from unplug.sdk.evidence.statistics import CONFIDENCE, Estimate
 
+from .population import PopulationComparison
 from .report import Measure
 
 Array = NDArray[np.float64]

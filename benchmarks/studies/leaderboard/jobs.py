@@ -18,16 +18,16 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.studies.stacks.room import stack_width
+from benchmarks.studies.stacks.stacked import fit_stacked
 from unplug.core import InputError
 from unplug.sdk.evidence.fleet import (
     FleetJob,
     Order,
     Result,
-    fit_stacked,
     job_fingerprint,
     pack,
     read_result,
-    stack_width,
     write_result,
 )
 from unplug.sdk.forgetting.unlearning import (

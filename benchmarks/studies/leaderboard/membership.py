@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.evidence.auditing import PopulationComparison, Variant, rmia_population
 from unplug.sdk.evidence.statistics import (
     NotGiven,
     Resamples,
@@ -24,6 +23,7 @@ from unplug.sdk.evidence.statistics import (
 )
 from unplug.sdk.learning.training import ClassPredictions
 
+from .challenge_metric import Variant
 from .intervals import (
     Mean,
     absolute,
@@ -35,6 +35,7 @@ from .intervals import (
 )
 from .plan import EVALUATION_SEEDS
 from .pool import Pool
+from .population import PopulationComparison, rmia_population
 from .report import Measure
 
 Array = NDArray[np.float64]
@@ -115,7 +116,7 @@ class Oracle:
 
     Args:
         pool: at least two models.
-        rule: how F finds its windows, see `unplug.sdk.evidence.auditing.challenge_metric`.
+        rule: how F finds its windows, see `challenge_metric.epsilons`.
     """
 
     pool: Pool
@@ -148,13 +149,13 @@ def membership(pool: Pool, oracle: Oracle) -> tuple[dict[str, Measure], dict[str
             NAMES, "fewer than ten forget samples, or unseen samples of their groups"
         )
     area, spread = oracle.auc if pool is oracle.pool else loss_auc(pool, oracle.matches)
-    found = {
+    measures = {
         "loss_auc": as_measure(area, oracle.auc[0].value, spread),
         **_attack_numbers(pool, oracle),
     }
     if len(oracle.pool) < MIN_RMIA:
-        return found, {"rmia_auc": f"fewer than {MIN_RMIA} retrained models"}
-    return found | {"rmia_auc": _rmia(pool, oracle)}, {}
+        return measures, {"rmia_auc": f"fewer than {MIN_RMIA} retrained models"}
+    return measures | {"rmia_auc": _rmia(pool, oracle)}, {}
 
 
 def loss_auc(pool: Pool, matches: tuple[Match, ...]) -> tuple[Mean, float]:
@@ -216,9 +217,9 @@ def _accuracy(forget_F: Array, unseen_U: Array, seed: int) -> float:
         forget_RF=np.ones((1, len(forget_F)), np.float32),
         unseen_RU=np.ones((1, len(unseen_U)), np.float32),
     )
-    found = logistic_accuracy(-forget_F, -unseen_U, once, seed=seed)
-    assert not isinstance(found, NotGiven)  # `Match.enough` has counted the samples
-    return found.value
+    attack = logistic_accuracy(-forget_F, -unseen_U, once, seed=seed)
+    assert not isinstance(attack, NotGiven)  # `Match.enough` has counted the samples
+    return attack.value
 
 
 def _attack_numbers(pool: Pool, oracle: Oracle) -> dict[str, Measure]:

@@ -27,7 +27,16 @@ from unplug.sdk.report.plots.pareto import Axis, Point, pareto_front, pareto_svg
 from unplug.sdk.report.verdict import Verdict
 
 from ..pages import provenance, save_page, study_page
-from .cells import COLUMNS, cell, main_columns, published_cells, reason, settings_text, title_of
+from .cells import (
+    COLUMNS,
+    interval_note,
+    main_columns,
+    number,
+    published_cells,
+    reason,
+    settings_text,
+    title_of,
+)
 from .metrics import METRICS, RANKED_BY, RANKING
 from .report import LeaderboardReport, Role, Row
 
@@ -392,7 +401,7 @@ def _legend(most: float) -> list[tuple[Point, str]]:
 
 def _forest(report: LeaderboardReport) -> Figure:
     name, x = FOREST[report.rank]
-    found = [(row, item) for row in report.rows if (item := row.metrics.get(name)) is not None]
+    measured = [(row, item) for row in report.rows if (item := row.metrics.get(name)) is not None]
     rows = [
         ForestRow(
             label=plain(title_of(row), MAX_LABEL),
@@ -401,7 +410,7 @@ def _forest(report: LeaderboardReport) -> Figure:
             low=item.low,
             high=item.high,
         )
-        for row, item in found
+        for row, item in measured
     ]
     aim = next((row.value for row in rows if row.role == "retrained"), rows[-1].value)
     title = f"{METRICS[name].label} and 95 % interval"
@@ -440,7 +449,7 @@ def _table(
     def cells(row: Row) -> list[Cell]:
         head = Cell(text=title_of(row), role=row.role)
         place = [Cell(text=NONE if row.rank is None else str(row.rank))] if places else []
-        return [head, *place, *(cell(row, name) for name in names)]
+        return [head, *place, *(_cell(row, name) for name in names)]
 
     parts = {
         "Oracle and original": [row for row in report.rows if row.role != "unlearned"][::-1],
@@ -453,6 +462,13 @@ def _table(
     }
     groups = [(heading, [cells(row) for row in rows]) for heading, rows in parts.items() if rows]
     return Table(caption=caption, columns=[*first, *heads], groups=groups)
+
+
+def _cell(row: Row, name: str) -> Cell:
+    item = row.metrics.get(name)
+    if item is None:
+        return Cell(text=NONE)
+    return Cell(text=number(item, METRICS[name]), note=interval_note(item, METRICS[name]))
 
 
 def _settings(report: LeaderboardReport) -> Section:

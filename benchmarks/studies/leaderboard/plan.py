@@ -89,7 +89,7 @@ def entry(protocol: BenchmarkProtocol, label: str, given: Mapping[str, str]) -> 
             "Write for example msg@published",
         )
     text = protocol.settings_of(method, given)
-    own = text.pop("budget", None)
+    budget = text.pop("budget", None)
     built: Any = build_method(method, text)
     return Entry(
         method=method,
@@ -97,7 +97,7 @@ def entry(protocol: BenchmarkProtocol, label: str, given: Mapping[str, str]) -> 
         given=text,
         settings={item.name: getattr(built, item.name) for item in fields(built)},
         needs=tuple(built.needs),
-        budget=protocol.budget_of(method) if own is None else _budget(method, own),
+        budget=protocol.budget_of(method) if budget is None else _budget(method, budget),
         hooked=isinstance(built, TrainingHook),
     )
 

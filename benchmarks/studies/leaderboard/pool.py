@@ -154,7 +154,7 @@ def read_pool(
         InputError: a result that is not of this data, not bound to weights, or made from another
             original.
     """
-    found: list[tuple[Result, int, str]] = []
+    results: list[tuple[Result, int, str]] = []
     refused: dict[str, str] = {}
     for name, cluster in names:
         if name in failed:
@@ -165,8 +165,8 @@ def read_pool(
             refused[name] = f"{result.refused['what']}: {result.refused['why']}"
             continue
         _check(result, truths, name)
-        found.append((result, cluster, bound_sha256(result, name, originals.get(cluster))))
-    models, clusters, digests = zip(*found, strict=True) if found else ((), (), ())
+        results.append((result, cluster, bound_sha256(result, name, originals.get(cluster))))
+    models, clusters, digests = zip(*results, strict=True) if results else ((), (), ())
     return Pool(models=models, clusters=clusters, truths=truths, weights_sha256=digests), refused
 
 

@@ -116,7 +116,7 @@ def _relearn(result: Result, name: str, local: Bench, original: str) -> Result:
         local.original(int(original.rpartition("-")[2])),
     )
     target = forget_loss(before, forget, local.task)
-    found = relearn(
+    again = relearn(
         [_network(result, local)],
         forget,
         local.task,
@@ -124,7 +124,7 @@ def _relearn(result: Result, name: str, local: Bench, original: str) -> Result:
         seeds=(0,),
         max_epochs=EPOCHS,
     )
-    passes = [EPOCHS * len(forget) if own is None else own for own in found.passes]
+    passes = [EPOCHS * len(forget) if own is None else own for own in again.passes]
     epochs = np.array(passes, np.float32) / len(forget)
     return Result(
         tensors={"epochs": epochs}, facts={"weights_sha256": sha256, "target_loss": target}
@@ -188,23 +188,25 @@ def probed_measures(
     """Relearning, views AUC and loss AUC after rounding, with the retrained models' beside it;
     empty where nobody was asked.
     """
-    found = {}
+    measures = {}
     again = [
         [float(item.tensors["epochs"].mean()) for item in _read(out / RELEARNED, side)]
         for side in (names, oracles)
     ]
     if all(again):
-        found["relearn"] = as_measure(
+        measures["relearn"] = as_measure(
             cluster_mean(again[0], list(range(len(again[0])))), float(np.mean(again[1]))
         )
-    own, theirs = _read(out / FOLDER, names), _read(out / FOLDER, oracles)
-    if not own or not theirs or not all(item.enough for item in oracle.matches):
-        return found
+    ours, theirs = _read(out / FOLDER, names), _read(out / FOLDER, oracles)
+    if not ours or not theirs or not all(item.enough for item in oracle.matches):
+        return measures
     for kind in ("views", "rounded"):
-        values_M = [_auc(result, kind, oracle.matches[0]) for result in own]
+        values_M = [_auc(result, kind, oracle.matches[0]) for result in ours]
         aim = float(np.mean([_auc(result, kind, oracle.matches[0]) for result in theirs]))
-        found[f"{kind}_auc"] = as_measure(cluster_mean(values_M, list(range(len(values_M)))), aim)
-    return found
+        measures[f"{kind}_auc"] = as_measure(
+            cluster_mean(values_M, list(range(len(values_M)))), aim
+        )
+    return measures
 
 
 def _read(folder: Path, names: Sequence[str]) -> list[Result]:

@@ -1,4 +1,4 @@
-"""What a protocol fixes, so that numbers of different methods and machines can stand in one table."""
+"""What a protocol fixes, so that numbers of other methods and machines can stand in one table."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from unplug.core import InputError, Registry
 from unplug.plugins import ADOPTED
-from unplug.sdk.evidence.auditing import MIN_MODELS
 from unplug.sdk.forgetting.tasks import AgeTask, ClassTask
 from unplug.sdk.forgetting.unlearning import PLANNED
 from unplug.sdk.learning.data import Dataset, Split
 from unplug.sdk.learning.training import Recipe, Task
 
+from .half_samples import MIN_MODELS
 from .metrics import Kind, PublishedNumber, Rank
 
 TEN_GROUPS = (0.0, 5.0, 13.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 100.0)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from unplug.core import STRICT, ReportError, read_dataclass, write_json
 
 from .binding import SHA256
-from .metrics import METRICS, RANKED_BY, Kind, PublishedNumber, Rank
+from .metrics import METRICS, Kind, PublishedNumber, Rank
 
 SCHEMA: Literal["unplug-leaderboard/1"] = "unplug-leaderboard/1"
 Role = Literal["original", "unlearned", "retrained"]
@@ -116,17 +116,12 @@ class LeaderboardReport:
     versions: dict[str, str | None]
     schema: Literal["unplug-leaderboard/1"] = SCHEMA
 
-    @property
-    def ranked_by(self) -> str:
-        """What orders the rows, in words."""
-        return RANKED_BY[self.rank]
-
     def row(self, name: str) -> Row:
         """One row by its name; `KeyError` where there is none."""
-        found = next((row for row in self.rows if row.name == name), None)
-        if found is None:
+        match = next((row for row in self.rows if row.name == name), None)
+        if match is None:
             raise KeyError(name)
-        return found
+        return match
 
     def to_dict(self) -> dict[str, Any]:
         """The report ready for JSON."""

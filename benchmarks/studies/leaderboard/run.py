@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from unplug.core import InputError, OutputError, TrainingError, json_sha256, read_json, write_json
-from unplug.sdk.evidence.auditing import Variant
 from unplug.sdk.evidence.fleet import BACKENDS, Context, FleetJob, has_result, run_jobs
 from unplug.sdk.learning.data import load_dataset, read_forget_file
 
+from .challenge_metric import Variant
 from .jobs import Bench, bench, train_stacked
 from .plan import TRAIN, entry, training_jobs, unlearned_names, unlearning_jobs
 from .probe import probe_rows
@@ -46,7 +46,7 @@ class LeaderboardConfig:
             in this process (see `fit_stacked`), unlearning in worker processes.
         workers, cluster: see `unplug.sdk.evidence.fleet.run_jobs`.
         rule: how the challenge's F finds its windows, see
-            `unplug.sdk.evidence.auditing.challenge_metric`.
+            `challenge_metric.epsilons`.
     """
 
     protocol: BenchmarkProtocol

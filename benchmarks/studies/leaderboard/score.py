@@ -13,20 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import InputError
-from unplug.sdk.evidence.auditing import (
-    MIN_MODELS,
-    challenge,
-    forgetting_gap,
-    klom,
-    ulira,
-    years_from_oracle,
-)
 from unplug.sdk.evidence.statistics import Estimate, interval, subject_weights
 
+from .challenge_metric import challenge, forgetting_gap
+from .half_samples import MIN_MODELS
 from .intervals import Mean, as_measure, cluster_mean, difference, of_comparisons, of_estimates
+from .klom_metric import klom, years_from_oracle
 from .membership import REPLICATES, Oracle, membership
 from .plan import EVALUATION_SEEDS
 from .pool import Pool, Truth
+from .population import ulira
 from .report import Measure
 
 Array = NDArray[np.float64]
@@ -46,19 +42,19 @@ def measure_pool(pool: Pool, oracle: Oracle) -> Found:
             other retrained models).
         oracle: the retrained models.
     """
-    found = _utility(pool, oracle)
+    measures = _utility(pool, oracle)
     attacks, missing = membership(pool, oracle)
-    found |= attacks
-    found |= _spread(pool, oracle)
+    measures |= attacks
+    measures |= _spread(pool, oracle)
     if len(pool) < MIN_MODELS:
         few = f"{len(pool)} models; a distribution takes {MIN_MODELS} or more"
-        return found, missing | {name: few for names in DISTRIBUTIONS.values() for name in names}
+        return measures, missing | {name: few for names in DISTRIBUTIONS.values() for name in names}
     for measure, names in DISTRIBUTIONS.items():
         try:
-            found |= measure(pool, oracle, found)
+            measures |= measure(pool, oracle, measures)
         except InputError as error:  # too few models for this number: the others are still good
             missing |= dict.fromkeys(names, error.why)
-    return found, missing
+    return measures, missing
 
 
 def measure_cost(pool: Pool) -> dict[str, Measure]:
@@ -66,11 +62,11 @@ def measure_cost(pool: Pool) -> dict[str, Measure]:
     seconds.
     """
     whole = {"compute": 1.0, "wall": 1.0, "wall_s": None}
-    found = {
+    measures = {
         name: as_measure(cluster_mean(pool.per_model(name), pool.clusters), best)
         for name, best in whole.items()
     }
-    return {name: _not_negative(item) for name, item in found.items()}
+    return {name: _not_negative(item) for name, item in measures.items()}
 
 
 def _not_negative(item: Measure) -> Measure:
@@ -84,24 +80,23 @@ def has_ages(pool: Pool) -> bool:
 
 
 def _utility(pool: Pool, oracle: Oracle) -> dict[str, Measure]:
-    found = {}
-    ages = ["test_mae"] if has_ages(pool) else []
-    if ages and all(
-        "retain_age" in model.tensors for own in (pool, oracle.pool) for model in own.models
-    ):
-        ages.append("retain_mae")
-    names = ("test_accuracy", "retain_accuracy", *ages)
+    measures = {}
+    names = ["test_accuracy", "retain_accuracy"]
+    if has_ages(pool):
+        names.append("test_mae")
+        if all("retain_age" in one.tensors for own in (pool, oracle.pool) for one in own.models):
+            names.append("retain_mae")  # results of before had none
     for name in names:
         ours = cluster_mean(pool.per_model(name), pool.clusters)
         theirs = cluster_mean(oracle.pool.per_model(name), oracle.pool.clusters)
         gap = replace(theirs, value=0.0) if pool is oracle.pool else difference(ours, theirs)
         if name.startswith("test"):
-            found[name] = as_measure(ours, theirs.value)
+            measures[name] = as_measure(ours, theirs.value)
         if name != "retain_accuracy":
-            found[f"{name}_gap"] = as_measure(gap, 0.0)
+            measures[f"{name}_gap"] = as_measure(gap, 0.0)
         if name.endswith("accuracy") and theirs.value > 0:
-            found[f"{name.partition('_')[0]}_ratio"] = _ratio(gap, theirs.value)
-    return found
+            measures[f"{name.partition('_')[0]}_ratio"] = _ratio(gap, theirs.value)
+    return measures
 
 
 def _ratio(gap: Mean, oracle: float) -> Measure:
@@ -239,7 +234,7 @@ def _forget(pool: Pool, oracle: Oracle) -> tuple[Array, Array, NDArray[np.int64]
 
 
 def _klom(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
-    found = {}
+    measures = {}
     for part in ("forget", "validation", "retain"):
         truth: Truth = getattr(pool.truths, part)
         where = _part(truth)
@@ -248,12 +243,12 @@ def _klom(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, M
             klom(ours, theirs, truth.subject_N[where], replicates=REPLICATES, seed=seed).mean
             for seed in EVALUATION_SEEDS
         ]
-        found[f"klom_{part}"] = of_comparisons(rounds, pool is oracle.pool)
-    return found
+        measures[f"klom_{part}"] = of_comparisons(rounds, pool is oracle.pool)
+    return measures
 
 
 def _years(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
-    found = {}
+    measures = {}
     for part in ("forget", "test") if has_ages(pool) else ():
         truth: Truth = getattr(pool.truths, part)
         where = _part(truth)
@@ -264,8 +259,8 @@ def _years(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, 
             )
             for seed in EVALUATION_SEEDS
         ]
-        found[f"distance_{part}"] = of_comparisons(rounds, pool is oracle.pool)
-    return found
+        measures[f"distance_{part}"] = of_comparisons(rounds, pool is oracle.pool)
+    return measures
 
 
 def _part(truth: Truth, most: int = MAX_SAMPLES) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError, OutputError, check_content, versions, write_json
 from unplug.plugins import save_checkpoint
-from unplug.sdk.evidence.auditing import MIN_MODELS
 from unplug.sdk.evidence.fleet import Result
 from unplug.sdk.learning.training import ClassPredictions
 
 from .finished import Board
+from .half_samples import MIN_MODELS
 from .membership import two_versions
 from .metrics import RANKING
 from .plan import original_name
@@ -118,11 +118,11 @@ def score_submission(board: Board, folder: Path) -> tuple[LeaderboardReport, str
         missing=missing,
         note=_place(board, metrics),
     )
-    first = next((own for own in board.report.rows if own.rank == 1), None)
+    first = next((other for other in board.report.rows if other.rank == 1), None)
     if first is not None and "score" in metrics and board.report.rank == "challenge":
         row = replace(row, metrics={**metrics, **_behind(board, pool, row, first)})
-    methods = [own for own in board.report.rows if own.role == "unlearned"]
-    rest = [own for own in board.report.rows if own.role != "unlearned"]
+    methods = [other for other in board.report.rows if other.role == "unlearned"]
+    rest = [other for other in board.report.rows if other.role != "unlearned"]
     return replace(board.report, rows=(*ranked([*methods, row], board.report.rank), *rest)), name
 
 
@@ -163,20 +163,30 @@ def _read(board: Board, folder: Path) -> Pool:
             f"it has {len(seeds)} originals",
             f"A distribution takes {MIN_MODELS} or more",
         )
+    files = _files(folder, seeds)
+    results = [_result(board, files[seed], _load(files[seed])) for seed in seeds]
+    _refuse_twice([files[seed] for seed in seeds], results)
+    pool = Pool(models=tuple(results), clusters=tuple(seeds), truths=board.truths)
+    _refuse_too_good(board, pool, folder)
+    return pool
+
+
+def _files(folder: Path, seeds: Sequence[int]) -> dict[int, Path]:
+    """The file of each original."""
     if not folder.is_dir():
         raise InputError(str(folder), "it is no folder", "Give the folder of the predictions")
     files: dict[int, Path] = {}
     for path in sorted(folder.iterdir()):
-        found = NAME.fullmatch(path.name)
-        if found is None:
+        match = NAME.fullmatch(path.name)
+        if match is None:
             raise InputError(
                 str(path),
                 "it is no file of a submission",
                 "Leave original-SEED.safetensors or .npz alone there",
             )
-        if int(found.group(1)) in files:
+        if (seed := int(match.group(1))) in files:
             raise InputError(str(path), "two files are of one original", "Give one of them")
-        files[int(found.group(1))] = path
+        files[seed] = path
     if set(files) != set(seeds):
         lacking, more = sorted(set(seeds) - set(files)), sorted(set(files) - set(seeds))
         why = f"it has predictions of {len(files)} models" + (
@@ -186,11 +196,7 @@ def _read(board: Board, folder: Path) -> Pool:
             f"; original-{lacking[0]} is lacking" if lacking else ""
         )
         raise InputError(str(folder), why, fix)
-    results = [_result(board, files[seed], _load(files[seed])) for seed in seeds]
-    _refuse_twice([files[seed] for seed in seeds], results)
-    pool = Pool(models=tuple(results), clusters=tuple(seeds), truths=board.truths)
-    _refuse_too_good(board, pool, folder)
-    return pool
+    return files
 
 
 def _load(path: Path) -> _Said:
@@ -216,6 +222,10 @@ def _load(path: Path) -> _Said:
         raise InputError(
             str(path), f"it cannot be read ({str(error)[:120]})", "Write it again, without pickle"
         ) from error
+    return _checked(path, arrays, tuple(ids))
+
+
+def _checked(path: Path, arrays: Mapping[str, NDArray[Any]], ids: tuple[str, ...]) -> _Said:
     if other := sorted(set(arrays) - KNOWN):
         why = f"it holds {other[0]!r}, which no prediction needs"
         raise InputError(str(path), why, "Give logits, age and ids alone: labels are the board's")
@@ -244,7 +254,7 @@ def _load(path: Path) -> _Said:
             "Find out which model said them",
         )
     return _Said(
-        ids=tuple(ids),
+        ids=ids,
         logits_NG=logits.astype(np.float64),
         age_N=None if age is None else age.astype(np.float64),
     )
@@ -326,14 +336,14 @@ def _result(board: Board, path: Path, said: _Said) -> Result:
 def _refuse_twice(paths: list[Path], results: list[Result]) -> None:
     seen: dict[bytes, Path] = {}
     for path, result in zip(paths, results, strict=True):
-        own = result.tensors["test_logits"].tobytes() + result.tensors["forget_logits"].tobytes()
-        if own in seen:
+        answer = result.tensors["test_logits"].tobytes() + result.tensors["forget_logits"].tobytes()
+        if answer in seen:
             raise InputError(
                 str(path),
-                f"it says the same as {seen[own].name}",
+                f"it says the same as {seen[answer].name}",
                 "Unlearn from every original, each model once",
             )
-        seen[own] = path
+        seen[answer] = path
 
 
 def _refuse_too_good(board: Board, pool: Pool, folder: Path) -> None:

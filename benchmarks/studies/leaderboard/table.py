@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unplug.core import progress, versions
-from unplug.sdk.evidence.auditing import MIN_MODELS
 from unplug.sdk.evidence.statistics import CONFIDENCE
 from unplug.sdk.learning.training import describe_device
 
+from .half_samples import MIN_MODELS
 from .intervals import as_measure, cluster_mean
 from .jobs import Bench
 from .membership import MAX_RMIA, REPLICATES, Oracle, two_versions
@@ -70,12 +70,12 @@ def score_all(
     before = read_pool(config.models, originals, truths)[0]
     made_from = dict(zip(before.clusters, before.weights_sha256, strict=True))
     rows, pools = [], {}
-    for item in progress(entries, label="score", unit="method", show=show):
-        names = unlearned_names(item, config.seed, protocol.originals, protocol.models)
+    for method in progress(entries, label="score", unit="method", show=show):
+        names = unlearned_names(method, config.seed, protocol.originals, protocol.models)
         pool, refused = read_pool(
-            config.models, names, truths, failed, {} if item.hooked else made_from
+            config.models, names, truths, failed, {} if method.hooked else made_from
         )
-        pools[item.label], row = pool, method_row(item, pool, refused, oracle, protocol.budget)
+        pools[method.label], row = pool, method_row(method, pool, refused, oracle, protocol.budget)
         rows.append(with_more(row, pool, before, oracle, config, names, local))
     placed = ranked(rows, protocol.rank)
     if protocol.rank == "challenge":
@@ -145,13 +145,13 @@ def with_more(
     local: Bench,
 ) -> Row:
     """The row with what needs the originals' answers, or the models themselves, beside it."""
-    found = {}
+    more = {}
     if len(pool) and row.role != "original" and all(item.enough for item in oracle.matches):
-        found["two_versions_auc"] = two_versions(pool, before, oracle)
-    found |= probed_measures(
+        more["two_versions_auc"] = two_versions(pool, before, oracle)
+    more |= probed_measures(
         config.out, [name for name, _ in names], oracle, retrained_first(config)
     )
-    return replace(row, metrics={**row.metrics, **found})
+    return replace(row, metrics={**row.metrics, **more})
 
 
 def retrained_first(config: LeaderboardConfig) -> list[str]:
@@ -216,14 +216,14 @@ def compared(rows: Sequence[Row], pools: Mapping[str, Pool], oracle: Oracle) -> 
     """Every ranked row with its distance from the first one."""
     if not rows or rows[0].rank is None:
         return list(rows)
-    best, found = rows[0], []
+    best, placed = rows[0], []
     for row in rows:
         metrics = dict(row.metrics)
         if row.rank is not None and row is not best:
             factors = (_factor(row), _factor(best))
             metrics["score_gap"] = behind(pools[row.name], pools[best.name], oracle, factors)
-        found.append(replace(row, metrics=metrics))
-    return found
+        placed.append(replace(row, metrics=metrics))
+    return placed
 
 
 def _factor(row: Row) -> float:

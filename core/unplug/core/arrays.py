@@ -19,10 +19,10 @@ def open_array(path: Path, shape: tuple[int, ...], dtype: str) -> Array | None:
     and type.
     """
     try:
-        found: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError):
         return None
-    return found if found.shape == shape and found.dtype == np.dtype(dtype) else None
+    return array if array.shape == shape and array.dtype == np.dtype(dtype) else None
 
 
 def write_array(path: Path, shape: tuple[int, ...], dtype: str, blocks: Iterable[Array]) -> None:

@@ -60,10 +60,10 @@ def _cache_without_home(place: Path) -> Path:
     folder = place / f"unplug-cache-{user}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(PRIVATE_FOLDER)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != user:
         return _cache_of_this_process(place)
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         folder.chmod(PRIVATE_FOLDER)
     return folder
 
@@ -79,10 +79,12 @@ def cache_error(path: Path, error: OSError) -> OutputError:
     """What a failure to use something in the cache means to the user, in one line, with the
     variable that says where it is.
     """
-    said = next((name for name in ("UNPLUG_CACHE", "XDG_CACHE_HOME") if os.environ.get(name)), None)
+    variable = next(
+        (name for name in ("UNPLUG_CACHE", "XDG_CACHE_HOME") if os.environ.get(name)), None
+    )
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     why = f"{'the disk is full' if full else error.strerror or error}: the cache lies there"
-    why += f" (so says {said})" if said else ""
+    why += f" (so says {variable})" if variable else ""
     return OutputError(
         str(path),
         why,
@@ -113,6 +115,7 @@ def use_cache() -> Path:
             make_folder(root, PRIVATE_FOLDER)
             handle = os.open(root, os.O_RDONLY | _FOLDER)
             try_lock(handle, shared=True, wait=True)
+            # Open until this process ends: the kernel then drops the lock, however it ends.
             _used = root.absolute(), handle
             for place in (root, *(root / name for name in FOLDERS)):
                 if place.is_dir() and not (place != root and place.is_symlink()):
@@ -182,11 +185,16 @@ def _entries(root: Path) -> tuple[list[Path], list[Path]]:
     for place, names in ((root, PIXELS), *((root / name, own) for name, own in FOLDERS.items())):
         if not place.is_dir() or (place != root and place.is_symlink()):
             continue
-        for item in sorted(place.iterdir()):
-            if place == root and item.name in FOLDERS and item.is_dir() and not item.is_symlink():
+        for entry in sorted(place.iterdir()):
+            if (
+                place == root
+                and entry.name in FOLDERS
+                and entry.is_dir()
+                and not entry.is_symlink()
+            ):
                 continue
-            known = names.fullmatch(item.name) or item.name.endswith(ENDING)
-            (ours if known and not item.is_symlink() else others).append(item)
+            known = names.fullmatch(entry.name) or entry.name.endswith(ENDING)
+            (ours if known and not entry.is_symlink() else others).append(entry)
     return ours, others
 
 

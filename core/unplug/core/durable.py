@@ -51,13 +51,13 @@ def sync_tree(path: Path) -> None:
     Raises:
         OSError: see `sync_file`.
     """
-    for item in path.rglob("*"):
-        if item.is_symlink():
+    for entry in path.rglob("*"):
+        if entry.is_symlink():
             continue
-        if item.is_file():
-            sync_file(item)
-        elif item.is_dir():
-            sync_folder(item)
+        if entry.is_file():
+            sync_file(entry)
+        elif entry.is_dir():
+            sync_folder(entry)
     sync_folder(path)
 
 
@@ -86,11 +86,11 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     Raises:
         OSError: it cannot be made, or something else is there.
     """
-    missing = [item for item in (folder, *folder.parents) if not item.exists()]
-    for item in reversed(missing):
-        item.mkdir(mode, exist_ok=True)
-        sync_folder(item.parent)
-        _made.add(os.path.realpath(item))
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(mode, exist_ok=True)
+        sync_folder(place.parent)
+        _made.add(os.path.realpath(place))
     if mode == PRIVATE_FOLDER and not missing and os.path.realpath(folder) in _made:
         folder.chmod(mode)
 
@@ -100,16 +100,16 @@ def _renameat2() -> Callable[..., int] | None:
     if sys.platform != "linux":
         return None
     # glibc has it from 2.28 on
-    found: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if found is not None:
-        found.argtypes = (
+    function: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is not None:
+        function.argtypes = (
             ctypes.c_int,
             ctypes.c_char_p,
             ctypes.c_int,
             ctypes.c_char_p,
             ctypes.c_uint,
         )
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def exchange(one: Path, other: Path) -> bool:

@@ -69,12 +69,12 @@ def lasting_place(what: str, variable: str, base: str, below: str) -> Path:
     """
     if given := os.environ.get(base):
         return Path(given) / "unplug"
-    if (found := home()) is None:
+    if (place := home()) is None:
         why = "it must last, and there is no home to keep it in (HOME is not set)"
         raise OutputError(
             what, why, f"Set {variable} to a file, or {base} to a folder, on a disk that stays"
         )
-    return found / below / "unplug"
+    return place / below / "unplug"
 
 
 LEDGER = "UNPLUG_LEDGER"

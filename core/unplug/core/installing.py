@@ -49,13 +49,11 @@ def _installer() -> str:
     """The pip of this Python: by its name where the shell finds it, else through the interpreter,
     or uv where there is none.
     """
-    here, found = Path(sys.executable).parent, shutil.which("pip")
+    here, pip = Path(sys.executable).parent, shutil.which("pip")
     if find_spec("pip") is None:
         return f'uv pip install --python "{sys.executable}"'
     return (
-        "pip install"
-        if found and Path(found).parent == here
-        else f'"{sys.executable}" -m pip install'
+        "pip install" if pip and Path(pip).parent == here else f'"{sys.executable}" -m pip install'
     )
 
 
@@ -82,11 +80,11 @@ def _wanted_weights(version: str) -> str:
 def _origin() -> dict[str, Any]:
     """Where pip took unplug from (PEP 610); empty where an index had it."""
     try:
-        said = distribution(DISTRIBUTION).read_text("direct_url.json")
+        record = distribution(DISTRIBUTION).read_text("direct_url.json")
     except PackageNotFoundError:
-        said = None
-    found: dict[str, Any] = json.loads(said) if said else {}
-    return found
+        record = None
+    origin: dict[str, Any] = json.loads(record) if record else {}
+    return origin
 
 
 def _address(origin: dict[str, Any]) -> str:

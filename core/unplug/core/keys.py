@@ -52,6 +52,7 @@ class OperatorKey:
         """HMAC-SHA-256 of a name, 64 hexadecimal digits; the same name in another context has
         another.
         """
+        # Of fixed length in front, so that no other context and name make the same message.
         message = hashlib.sha256(context.encode()).digest() + name.encode(
             "utf-8", "surrogateescape"
         )
@@ -115,10 +116,10 @@ def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKe
             raise InputError(str(path), "no key is there, and a ledger is", fix)
         _make(path)
     sweep(path.parent)  # of what a killed process left that made one
-    found = FORM.fullmatch(read_secret(path))
-    if found is None:
+    match = FORM.fullmatch(read_secret(path))
+    if match is None:
         raise InputError(str(path), "it is no key of unplug", f"Restore it from a copy; {WHERE}")
-    key = OperatorKey(secret=bytes.fromhex(found[1]))
+    key = OperatorKey(secret=bytes.fromhex(match[1]))
     if expect not in (None, key.id):
         why = f"it is the key {key.id}, and a record names people by digests under the key {expect}"
         raise InputError(str(path), why, f"Use the key of whoever wrote the record; {WHERE}")

@@ -27,6 +27,7 @@ def attach(package: str, init_file: str) -> tuple[Callable[[str], Any], list[str
     Raises:
         AttributeError: from the returned function, for a name that the stub does not list.
     """
+    # The stub is read as text: importing what it names is what must not happen yet.
     tree = ast.parse(Path(init_file).with_suffix(".pyi").read_text(encoding="utf-8"))
     origin = {
         alias.asname or alias.name: f"{package}.{node.module}" if node.level else node.module

@@ -75,6 +75,7 @@ def limit_own_memory(limit: int) -> None:
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     wanted = limit or resource.RLIM_INFINITY
+    # RLIM_INFINITY is -1 in Python: it cannot be compared as the largest number.
     if hard != resource.RLIM_INFINITY and (wanted == resource.RLIM_INFINITY or wanted > hard):
         wanted = hard
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))

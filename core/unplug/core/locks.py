@@ -62,7 +62,7 @@ def hold(path: Path) -> Iterator[None]:
         yield
         return
     real = Path(key)
-    missing = [item for item in (real.parent, *real.parent.parents) if not item.exists()]
+    missing = [folder for folder in (real.parent, *real.parent.parents) if not folder.exists()]
     try:
         make_folder(real.parent)
         handle, lock = _taken_lock(real, path)
@@ -78,9 +78,9 @@ def hold(path: Path) -> Iterator[None]:
         _held.reset(token)
         lock.unlink(missing_ok=True)
         os.close(handle)
-        for item in missing:
+        for folder in missing:
             with contextlib.suppress(OSError):  # something is in it
-                item.rmdir()
+                folder.rmdir()
 
 
 def one_writer(function: Callable[P, R]) -> Callable[P, R]:
@@ -111,6 +111,7 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
     if not os.access(real.parent, os.W_OK) and real.is_dir():  # a folder that was mounted for us
         lock = real / ".unplug.lock"
     for _ in range(TRIES):
+        # Without O_TRUNC: who loses the race must not empty what the owner says of itself.
         handle = os.open(
             lock,
             os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0),
@@ -126,13 +127,13 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
         # Who had it until now may have removed it: then this is no longer the file of that name.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), lock.stat()):
-                own = {
+                owner = {
                     "pid": os.getpid(),
                     "host": socket.gethostname(),
                     "since": time.strftime("%Y-%m-%d %H:%M:%S"),
                 }
                 os.ftruncate(handle, 0)
-                os.write(handle, json.dumps(own).encode())
+                os.write(handle, json.dumps(owner).encode())
                 return handle, lock
         os.close(handle)
     raise OutputError(
@@ -143,9 +144,9 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
 def _owner(handle: int) -> str:
     """Who says to have it; a lock that was just taken may not say yet."""
     with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        found = json.loads(os.pread(handle, MAX_OWNER_BYTES, 0))
+        owner = json.loads(os.pread(handle, MAX_OWNER_BYTES, 0))
         return (
-            f"process {int(found['pid'])} on {str(found['host'])[:80]} writes it since "
-            f"{str(found['since'])[:40]}"
+            f"process {int(owner['pid'])} on {str(owner['host'])[:80]} writes it since "
+            f"{str(owner['since'])[:40]}"
         )
     return "another process has just begun to write it"

@@ -11,8 +11,8 @@ def _status_bytes(field: str) -> int | None:
     status = Path("/proc/self/status")
     if not status.is_file():
         return None
-    found = re.search(rf"^{field}:\s+(\d+) kB", status.read_text(encoding="ascii"), re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(rf"^{field}:\s+(\d+) kB", status.read_text(encoding="ascii"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def peak_rss_bytes() -> int | None:

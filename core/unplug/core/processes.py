@@ -319,13 +319,13 @@ def map_in_children(
         idle.put(child)
 
     def run(values: Mapping[str, Any]) -> Reply:
-        own = idle.get()
+        worker = idle.get()
         try:
-            return own.call(
+            return worker.call(
                 function, values, what=what, timeout=timeout, memory=memory, cancel=stop
             )
         finally:
-            idle.put(own)
+            idle.put(worker)
 
     try:
         yield from in_order(run, calls, workers, stop=stop)
@@ -342,6 +342,7 @@ def write_message(path: Path, value: dict[str, Any], arrays: Mapping[str, Array]
     for index, (name, array) in enumerate(arrays.items()):
         files[name] = f"{path.stem}.{index}.npy"
         np.save(path.with_name(files[name]), np.ascontiguousarray(array), allow_pickle=False)
+    # The other side waits for the name: it must never read half of the text.
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps({**value, "arrays": files}), encoding="utf-8")
     partial.replace(path)
@@ -363,6 +364,7 @@ def _wait(
         time.monotonic(),
     )
     while True:
+        # Asked for first: a child that answers and ends between the two looks has answered.
         code = child.poll()
         answered = (folder / RESULT).exists() or (folder / ERROR).exists()
         lines.forward()

@@ -20,13 +20,13 @@ def installed_versions(distributions: Iterable[str]) -> dict[str, str]:
     """Versions of Python, unplug and the named distributions; those that are not installed are left
     out.
     """
-    found = {"python": platform.python_version(), "unplug": VERSION}
+    known = {"python": platform.python_version(), "unplug": VERSION}
     for name in distributions:
         try:
-            found[name] = version(name)
+            known[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return known
 
 
 @lru_cache(maxsize=1)

@@ -56,13 +56,8 @@ def read_dataclass(
         ) from problem
 
 
-def json_schema(kind: type[Any]) -> dict[str, Any]:
-    """The JSON Schema of a dataclass."""
+def schema_text(kind: type[Any]) -> str:
+    """The JSON Schema of a dataclass, as the repository keeps it."""
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind).json_schema()
-
-
-def schema_text(kind: type[Any]) -> str:
-    """The schema as the repository keeps it."""
-    return json.dumps(json_schema(kind), indent=1, sort_keys=True) + "\n"
+    return json.dumps(TypeAdapter(kind).json_schema(), indent=1, sort_keys=True) + "\n"

@@ -40,12 +40,12 @@ class Registry(Generic[T]):
     def _load_entry_points(self) -> None:
         if self._group is None:
             return
-        found: dict[str, str] = {}
+        points: dict[str, str] = {}
         for point in entry_points(group=self._group):
-            if point.name in self._targets or point.name in found:
+            if point.name in self._targets or point.name in points:
                 raise self._taken(point.name)
-            found[point.name] = point.value
-        self._targets |= found
+            points[point.name] = point.value
+        self._targets |= points
         self._group = None  # only now: after a collision every use raises, not just the first
 
     def _taken(self, name: str) -> InputError:

@@ -119,6 +119,7 @@ def parse_json(raw: bytes) -> Any:
         value = json.loads(raw.decode("utf-8"), parse_int=_integer, object_pairs_hook=_object)
     except RecursionError as problem:
         raise ValueError(_DEEP) from problem
+    # Level by level, and not by recursion, which is what deep JSON is written to exhaust.
     level, depth = [value], 0
     while level := [item for item in level if isinstance(item, dict | list)]:
         depth += 1
@@ -136,10 +137,10 @@ _DEEP = f"it is nested more than {MAX_DEPTH} deep, which no schema of unplug is"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         raise ValueError("a key stands in it twice")
-    return found
+    return value
 
 
 def _integer(text: str) -> int:

@@ -61,6 +61,7 @@ def _modes(folder: Path, *, private: bool) -> tuple[int, int]:
     probe.touch()
     mode = PRIVATE_FILE | stat.S_IMODE(probe.stat().st_mode)
     probe.unlink()
+    # A folder is entered by whoever may read it: r of group and others becomes x as well.
     return mode, PRIVATE_FOLDER | mode | (mode & 0o044) >> 2
 
 
@@ -214,9 +215,9 @@ def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
             yield temporary
             _set_modes(temporary, modes)
             sync_tree(temporary)
-            for item in sorted(temporary.iterdir()):
-                recover(folder / item.name)
-                _put(item, folder / item.name)
+            for entry in sorted(temporary.iterdir()):
+                recover(folder / entry.name)
+                _put(entry, folder / entry.name)
             sync_folder(folder)
     except OSError as error:
         raise output_error(folder / name, error) from error
@@ -224,9 +225,9 @@ def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
 
 def _set_modes(folder: Path, modes: tuple[int, int]) -> None:
     """Of all that lies in a folder."""
-    for item in folder.rglob("*"):
-        if not item.is_symlink() and (item.is_dir() or item.is_file()):
-            item.chmod(modes[item.is_dir()])
+    for entry in folder.rglob("*"):
+        if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
+            entry.chmod(modes[entry.is_dir()])
 
 
 def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> None:
@@ -255,8 +256,8 @@ def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> Non
         not entries or (owner is not None and (path / owner).is_file() and not foreign)
     ):
         return
-    found = f" (it holds {sorted(foreign)[0]})" if path.is_dir() and foreign else ""
-    why = f"it exists and was not written by this command{found}"
+    held = f" (it holds {sorted(foreign)[0]})" if path.is_dir() and foreign else ""
+    why = f"it exists and was not written by this command{held}"
     raise OutputError(str(path), why, "Choose another `out` or remove it")
 
 

@@ -88,20 +88,22 @@ class JsonLines:
         """Reads what is there and goes to its end, behind the head at least; or says what else it
         is.
         """
-        own = _line(head)
+        first = _line(head)
         if os.fstat(raw.fileno()).st_size > MAX_BYTES:
             return f"of over {MAX_BYTES >> 20} MiB"
         begun = raw.read(MAX_HEAD_BYTES)
-        if not begun.startswith(own):
-            if not (own.startswith(begun) or _is_head_alone(begun, head)):
+        # Compared as bytes: a head is of this benchmark only if it was written alike.
+        if not begun.startswith(first):
+            if not (first.startswith(begun) or _is_head_alone(begun, head)):
                 return "of another benchmark (other files, settings or device)"
             raw.seek(0)
             raw.truncate()
-            _write(raw, own)
+            _write(raw, first)
             return None
-        raw.seek(len(own))
-        whole, lines = len(own), io.BufferedReader(raw)
+        raw.seek(len(first))
+        whole, lines = len(first), io.BufferedReader(raw)
         for line in lines:
+            # The last write of a killed process: what it was to say, nobody knows.
             if not line.endswith(b"\n"):
                 break
             with contextlib.suppress(ValueError, RecursionError):

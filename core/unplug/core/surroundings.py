@@ -82,9 +82,9 @@ def threads() -> int:
     How many there are decides the last bits of a sum, so that it is not what some other part of the
     process chose last.
     """
-    said = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    if said.isdecimal() and int(said):
-        return int(said)
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if asked.isdecimal() and int(asked):
+        return int(asked)
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     # Two processors of one core are one to those who multiply: torch counts alike.
@@ -123,10 +123,10 @@ class _Part:
         if getattr(self._here, "inside", False):
             yield
             return
-        with self._shared(), ExitStack() as own:
-            self._thread(own)
+        with self._shared(), ExitStack() as of_thread:
+            self._thread(of_thread)
             self._here.inside = True
-            own.callback(setattr, self._here, "inside", False)
+            of_thread.callback(setattr, self._here, "inside", False)
             yield
 
     @contextlib.contextmanager
@@ -198,8 +198,8 @@ def _torch_of_process(stack: ExitStack) -> None:
         (torch.get_num_threads, torch.set_num_threads, threads()),
     )
     for read, write, wanted in switches:
-        if (found := read()) != wanted:
-            stack.callback(write, found)
+        if (before := read()) != wanted:
+            stack.callback(write, before)
             write(wanted)
 
 
@@ -218,9 +218,9 @@ def _exact_cudnn(stack: ExitStack) -> None:
         older = cudnn.allow_tf32
     except RuntimeError:  # somebody used the newer ones, so that this one says the opposite
         older = newer[0][1] != "tf32"
-    if older or any(found not in ("ieee", UNSET) for _, found in newer):
-        for part, found in newer:
-            stack.callback(setattr, part, "fp32_precision", found)
+    if older or any(chosen not in ("ieee", UNSET) for _, chosen in newer):
+        for part, chosen in newer:
+            stack.callback(setattr, part, "fp32_precision", chosen)
         # before the newer ones, which it sets too
         stack.callback(setattr, cudnn, "allow_tf32", older)
         cudnn.allow_tf32 = False
@@ -249,11 +249,11 @@ def _torch_of_thread(stack: ExitStack) -> None:
     for context in contexts:
         stack.enter_context(context)
     try:
-        said = _answers()
+        problem = _answers()
     except Exception as error:  # noqa: BLE001 (whatever somebody's mode or hook raises is told as its own)
-        said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    if said:
-        why = f"{_switches()} is on in it, under which torch computes something else ({said})"
+        problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    if problem:
+        why = f"{_switches()} is on in it, under which torch computes something else ({problem})"
         raise InputError("this process", why, "Call unplug outside of it, or switch it off")
 
 
@@ -270,11 +270,11 @@ def _answers() -> str:
         layer.bias.zero_()  # type: ignore[union-attr]
     loss = torch.nn.functional.relu(layer(torch.full((2, 1, 1, 1), 3.0))).square().sum()
     loss.backward()
-    found = (loss.item(), layer.weight.grad.item())  # type: ignore[union-attr]
+    numbers = (loss.item(), layer.weight.grad.item())  # type: ignore[union-attr]
     return (
         ""
-        if found == (72.0, 72.0)
-        else f"a sum and its gradient are {found[0]:g} and {found[1]:g} instead of 72"
+        if numbers == (72.0, 72.0)
+        else f"a sum and its gradient are {numbers[0]:g} and {numbers[1]:g} instead of 72"
     )
 
 
@@ -309,9 +309,9 @@ def _set_all(stack: ExitStack, wanted: dict[str, Any]) -> None:
             if root == module
             else attrgetter(module.partition(".")[2])(sys.modules[root])
         )
-        found = getattr(holder, attribute, value)  # an older torch has no such switch
-        if found not in (value, UNSET):
-            stack.callback(setattr, holder, attribute, found)
+        before = getattr(holder, attribute, value)  # an older torch has no such switch
+        if before not in (value, UNSET):
+            stack.callback(setattr, holder, attribute, before)
             setattr(holder, attribute, value)
 
 

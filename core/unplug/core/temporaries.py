@@ -127,6 +127,7 @@ def _made(prefix: str, place: Path) -> tuple[Path, int | None]:
             FileNotFoundError
         ):  # swept by another process before it was locked
             handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            # Between its making and its lock another process may have swept it as one of the dead.
             if try_lock(handle) is not False and os.path.samestat(os.fstat(handle), folder.stat()):
                 return folder, handle
         if handle is not None:
@@ -142,14 +143,14 @@ def sweep(place: Path) -> list[Path]:
     """
     if os.name == "nt":
         return []
-    found = []
+    folders = []
     with contextlib.suppress(OSError), os.scandir(place) as entries:
-        found = [
+        folders = [
             Path(entry.path)
             for entry in entries
             if entry.name.endswith(ENDING) and _is_own_folder(entry)
         ]
-    return [folder for folder in found if _swept_away(folder)]
+    return [folder for folder in folders if _swept_away(folder)]
 
 
 def sweep_below(place: Path) -> list[Path]:
@@ -162,8 +163,8 @@ def sweep_below(place: Path) -> list[Path]:
         []
     """
     # top down: what was swept is not walked any more
-    found = [sweep(Path(folder)) for folder, _, _ in os.walk(place)]
-    return [folder for swept in found for folder in swept]
+    levels = [sweep(Path(folder)) for folder, _, _ in os.walk(place)]
+    return [folder for swept in levels for folder in swept]
 
 
 def _is_own_folder(entry: os.DirEntry[str]) -> bool:

@@ -27,7 +27,9 @@ from .metrics import verdict as verdict
 from .parity import ParityReport as ParityReport
 from .parity import ParityRow as ParityRow
 from .parity import TaskDelta as TaskDelta
+from .parity import judged_row as judged_row
 from .parity import measure_parity as measure_parity
+from .parity import parity_row as parity_row
 from .precisions import PRECISIONS as PRECISIONS
 from .precisions import looks_at_samples as looks_at_samples
 from .readers import AGAIN as AGAIN

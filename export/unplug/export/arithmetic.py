@@ -52,13 +52,13 @@ def kernels() -> str:
     except OSError:
         return machine
     flags = next((line.split() for line in lines if line.startswith(("flags", "Features"))), [])
-    found = [
+    known = [
         name
         for name in ("avx512_vnni", "avx_vnni", "avx512bw", "avx2", "i8mm", "asimddp")
         if name in flags
     ]
-    if not found:
+    if not known:
         return machine
-    return f"{machine}, {found[0]}" + (
-        "" if found[0] not in ("avx512bw", "avx2") else " without VNNI"
+    return f"{machine}, {known[0]}" + (
+        "" if known[0] not in ("avx512bw", "avx2") else " without VNNI"
     )

@@ -45,6 +45,7 @@ DTYPES = {
     "uint8": 1,
     "bool": 1,
 }
+EXPORTED = "Give a file that `unplug export` wrote"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -171,19 +172,25 @@ def load_artifact(path: str | Path) -> Artifact:
     file = Path(path)
     if file.suffix == ".json":
         file = file.with_suffix("")
+    _check_exists(file, Path(path))
+    card = read_dataclass(Card, card_path(file), ArtifactError, max_bytes=MAX_CARD_BYTES)
+    for problem in _card_problems(card, file):
+        raise ArtifactError(str(card_path(file)), problem, "Export it again")
+    _check_content(file, card)
+    return Artifact(path=file, card=card)
+
+
+def _check_exists(file: Path, given: Path) -> None:
+    """Raises unless there are a file and its card."""
     check_there(file, ArtifactError)
     if not file.exists():
-        if Path(path).exists():
+        if given.exists():
             why = f"it is no exported file, nor the card of one: there is no {file.name} beside it"
-            raise ArtifactError(str(path), why, "Give a file that `unplug export` wrote")
-        raise ArtifactError(str(path), "no such file", "Give a file that `unplug export` wrote")
+            raise ArtifactError(str(given), why, EXPORTED)
+        raise ArtifactError(str(given), "no such file", EXPORTED)
     if file.is_dir() and not (card_path(file).is_file() or (file / "Manifest.json").is_file()):
         held = sorted(item.name.removesuffix(".json") for item in file.glob("*.*.json"))[:3]
-        fix = (
-            f"Name the files in it, say {' '.join(held)}"
-            if held
-            else "Give a file that `unplug export` wrote"
-        )
+        fix = f"Name the files in it, say {' '.join(held)}" if held else EXPORTED
         raise ArtifactError(str(file), "it is a folder, and no exported file", fix)
     if not card_path(file).is_file():
         raise ArtifactError(
@@ -191,11 +198,6 @@ def load_artifact(path: str | Path) -> Artifact:
             f"its card {file.name}.json is missing",
             "Copy the card with the file, or export again",
         )
-    card = read_dataclass(Card, card_path(file), ArtifactError, max_bytes=MAX_CARD_BYTES)
-    for problem in _card_problems(card, file):
-        raise ArtifactError(str(card_path(file)), problem, "Export it again")
-    _check_content(file, card)
-    return Artifact(path=file, card=card)
 
 
 def _card_problems(card: Card, file: Path) -> Iterator[str]:
@@ -283,13 +285,13 @@ def _check_content(file: Path, card: Card) -> None:
 
 def _tree(folder: Path) -> list[Path]:
     files = []
-    for item in folder.rglob("*"):
-        if item.is_symlink():
+    for path in folder.rglob("*"):
+        if path.is_symlink():
             raise ArtifactError(
-                str(folder), f"it holds the link {item.name[:200]!r}", "Replace links by the files"
+                str(folder), f"it holds the link {path.name[:200]!r}", "Replace links by the files"
             )
-        if item.is_file():
-            files.append(item)
+        if path.is_file():
+            files.append(path)
         if len(files) > MAX_TREE_FILES:
             raise ArtifactError(
                 str(folder),

@@ -48,14 +48,10 @@ def free_batch(artifact: Artifact, out: Path) -> float:
         ConversionError: with a batch it answers otherwise than sample by sample.
         MissingExtraError: `onnx` is not installed.
     """
-    if artifact.card.target != "onnx" or any(
-        item.shape[:1] != (1,) for item in artifact.card.iospec.inputs
-    ):
-        raise ArtifactError(
-            str(artifact.path),
-            "it is no ONNX file with a batch of one",
-            "Give one that `unplug export` wrote",
-        )
+    firsts = {tensor.shape[:1] for tensor in artifact.card.iospec.inputs}
+    if artifact.card.target != "onnx" or firsts != {(1,)}:
+        why = "it is no ONNX file with a batch of one"
+        raise ArtifactError(str(artifact.path), why, "Give one that `unplug export` wrote")
     require_modules(["onnx", "onnxruntime"], "onnx")
     reply = call_in_child(
         "unplug.export.batching:freed",
@@ -94,14 +90,14 @@ def freed(job: Job) -> Reply:
         old.run(names, {key: value[at : at + 1] for key, value in inputs.items()})
         for at in range(SAMPLES)
     ]
-    found = {
+    arrays = {
         f"batch {name}": array for name, array in zip(names, new.run(names, inputs), strict=True)
     }
-    found |= {
+    arrays |= {
         f"single {name}": np.concatenate(parts)
         for name, parts in zip(names, zip(*singles, strict=True), strict=True)
     }
-    return Reply(values={}, arrays=found)
+    return Reply(values={}, arrays=arrays)
 
 
 def free_axis(proto: Any) -> None:
@@ -111,10 +107,10 @@ def free_axis(proto: Any) -> None:
     from onnx import numpy_helper
 
     graph = proto.graph
-    for item in (*graph.input, *graph.output):
-        item.type.tensor_type.shape.dim[0].dim_param = AXIS
+    for tensor in (*graph.input, *graph.output):
+        tensor.type.tensor_type.shape.dim[0].dim_param = AXIS
     del graph.value_info[:]
-    known = {item.name: item for item in graph.initializer}
+    known = {tensor.name: tensor for tensor in graph.initializer}
     for number, node in enumerate(graph.node):
         if node.op_type != "Reshape" or node.input[1] not in known:
             continue
@@ -126,7 +122,7 @@ def free_axis(proto: Any) -> None:
         # a second -1 is not allowed, and 0 takes the input's own axis unless allowzero says
         # otherwise
         if zero_copies:
-            kept = [item for item in node.attribute if item.name != "allowzero"]
+            kept = [tensor for tensor in node.attribute if tensor.name != "allowzero"]
             del node.attribute[:]
             node.attribute.extend(kept)
         name = f"{node.input[1]}_{AXIS}_{number}"

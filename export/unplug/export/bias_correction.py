@@ -210,8 +210,8 @@ def _owners(model: nn.Module) -> dict[Key, str]:
         for name, layer in layers.items()
         if "weight" in layer._parameters
     }
-    found = Counter(kernels.values())
-    return {address: name for name, address in kernels.items() if found[address] == 1}
+    uses = Counter(kernels.values())
+    return {address: name for name, address in kernels.items() if uses[address] == 1}
 
 
 def _reason(uses: int) -> str:
@@ -246,8 +246,8 @@ def _run(
             image, kernel if args[TRANSPOSED] or levels is None else rounded(kernel, levels), *rest
         )
         address = kernel.data_ptr()
-        own = address in kept and not args[TRANSPOSED]
-        return output if see is None else see(address if own else path, path, output)
+        owned = address in kept and not args[TRANSPOSED]
+        return output if see is None else see(address if owned else path, path, output)
 
     made = watched(model, inputs, compute)
     parts = (

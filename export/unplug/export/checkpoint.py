@@ -77,19 +77,16 @@ def reference_outputs(
         what=f"reference run of {checkpoint}",
         memory=memory_for(*weights_files(Path(checkpoint))),
     )
-    split = {
-        kind: {
-            name.removeprefix(kind): array
-            for name, array in reply.arrays.items()
-            if name.startswith(kind)
-        }
-        for kind in (FULL, HALF)
-    }
+
+    def outputs(kind: str) -> dict[str, Array]:
+        names = [name for name in reply.arrays if name.startswith(kind)]
+        return {name.removeprefix(kind): reply.arrays[name] for name in names}
+
     return Reference(
         checkpoint_sha256=reply.values["checkpoint_sha256"],
         model_type=reply.values["model_type"],
-        outputs=split[FULL],
-        halves=split[HALF] if halves else None,
+        outputs=outputs(FULL),
+        halves=outputs(HALF) if halves else None,
         trouble=reply.values["trouble"],
     )
 
@@ -103,34 +100,34 @@ def run_checkpoint(job: Job) -> Reply:
     from .halves import Halves
 
     checkpoint = load_checkpoint(job.values["checkpoint"], view=job.values["view"])
-    asked, own = IOSpec.from_dict(job.values["iospec"]), checkpoint.model.iospec
-    given = relaid(asked.inputs, job.arrays, own.inputs)
-    arrays = [given[tensor.name] for tensor in own.inputs]
+    asked, model_spec = IOSpec.from_dict(job.values["iospec"]), checkpoint.model.iospec
+    given = relaid(asked.inputs, job.arrays, model_spec.inputs)
+    arrays = [given[tensor.name] for tensor in model_spec.inputs]
     halves = Halves(checkpoint.model)
     ways = {FULL: lambda batch: checkpoint.model(*batch)} | (
         {HALF: halves} if job.values["halves"] else {}
     )
-    found: dict[str, Array] = {}
+    answers: dict[str, Array] = {}
     for kind, run in ways.items():
         parts: dict[str, list[Array]] = {}
         for start in range(0, len(arrays[0]), BATCH):
             # np.array copies: torch warns about memory that it could not write to.
             batch = [torch.from_numpy(np.array(array[start : start + BATCH])) for array in arrays]
             with torch.no_grad():
-                for name, tensor in own.name_outputs(run(batch)).items():  # type: ignore[no-untyped-call]
+                for name, tensor in model_spec.name_outputs(run(batch)).items():  # type: ignore[no-untyped-call]
                     parts.setdefault(name, []).append(tensor.numpy())
         outputs = relaid(
-            own.outputs,
+            model_spec.outputs,
             {name: np.concatenate(pieces) for name, pieces in parts.items()},
             asked.outputs,
         )
-        found |= {f"{kind}{name}": array for name, array in outputs.items()}
+        answers |= {f"{kind}{name}": array for name, array in outputs.items()}
     values = {
         "checkpoint_sha256": checkpoint.sha256,
         "model_type": checkpoint.model_type,
         "trouble": halves.trouble,
     }
-    return Reply(values=values, arrays=found)
+    return Reply(values=values, arrays=answers)
 
 
 TARGET = "checkpoint"
@@ -145,7 +142,7 @@ def checkpoint_artifact(folder: Path) -> Artifact:
     """
     model_type, config = read_config(folder)
     values = {"checkpoint": str(folder.resolve())}
-    found = call_in_child(
+    facts = call_in_child(
         "unplug.export.checkpoint:describe",
         values,
         what=f"reading {folder.name}",
@@ -159,11 +156,11 @@ def checkpoint_artifact(folder: Path) -> Artifact:
         sha256=digest,
         bytes=weights_bytes(folder),
         model_type=model_type,
-        iospec=IOSpec.from_dict(found["iospec"]),
+        iospec=IOSpec.from_dict(facts["iospec"]),
         config=config,
         checkpoint_sha256=digest,
-        flops=found["flops"],
-        parameters=found["parameters"],
+        flops=facts["flops"],
+        parameters=facts["parameters"],
         versions=installed_versions(["torch"]),
         seconds=0.0,
         prepare_seconds=0.0,

@@ -7,30 +7,21 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from unplug.core import Array, InputError, Job, Reply
 
-from .precisions import PRECISIONS
+from .precisions import looks_at_samples
 from .targets import TARGETS
-from .targets.base import Target, TargetSource
+from .targets.base import TargetSource
 from .tensors import check_inputs, relaid
 
 SAMPLES = 32
 """That correct biases, in one pass. More were measured to give no better ones: 32 and 512 faces of
 UTKFace left 0.01 of the 0.08 years that rounding had added to the error of a "small" age predictor.
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """A file of one precision and how long it took."""
-
-    precision: str
-    file: str
-    seconds: float
 
 
 def convert_checkpoint(job: Job) -> Reply:
@@ -63,29 +54,24 @@ def convert_checkpoint(job: Job) -> Reply:
     calibration = relaid(source.iospec.inputs, job.arrays, shipped.inputs)
     ready: dict[bool, Any] = {}
     correction: dict[str, Any] = {}
-    prepare_seconds, written = 0.0, list[Written]()
+    prepare_seconds, written = 0.0, list[dict[str, Any]]()
     for index, precision in enumerate(precisions):
-        rounds = bool(job.arrays) and PRECISIONS.get(precision).calibration != "none"
-        if rounds not in ready:
-            made = source
-            if rounds:
-                made, correction = corrected_source(
-                    source, job.arrays, getattr(target, "kernel_levels", LEVELS)
-                )
-            with in_words(f"export to {target.name} {precision}"):
-                ready[rounds] = prepared(target, channels_last(made) if layout == "NHWC" else made)
-            prepare_seconds = time.perf_counter() - started - sum(item.seconds for item in written)
+        rounds = bool(job.arrays) and looks_at_samples([precision])
+        began = time.perf_counter()
         with in_words(f"export to {target.name} {precision}"):
-            written.append(
-                write_precision(
-                    target,
-                    ready[rounds],
-                    source,
-                    precision,
-                    Path(job.values["staging"]),
-                    calibration,
-                )
-            )
+            if rounds not in ready:
+                made = source
+                if rounds:
+                    made, correction = corrected_source(
+                        source, job.arrays, getattr(target, "kernel_levels", LEVELS)
+                    )
+                ready[rounds] = prepared(target, channels_last(made) if layout == "NHWC" else made)
+                prepare_seconds += time.perf_counter() - (began if written else started)
+                began = time.perf_counter()
+            file = f"{source.model_type}.{precision}{target.suffix}"
+            target.write(ready[rounds], precision, Path(job.values["staging"]) / file, calibration)
+        seconds = time.perf_counter() - began
+        written.append({"precision": precision, "file": file, "seconds": seconds})
         job.progress(index + 1, len(precisions), f"{target.name} {precision}")
     values = {
         "model_type": checkpoint.model_type,
@@ -95,7 +81,7 @@ def convert_checkpoint(job: Job) -> Reply:
         "parameters": parameters,
         "correction": correction,
         "prepare_seconds": prepare_seconds,
-        "written": [vars(item) for item in written],
+        "written": written,
     }
     return Reply(values=values)
 
@@ -115,26 +101,9 @@ def corrected_source(
         torch.from_numpy(np.array(calibration[tensor.name][:SAMPLES]))
         for tensor in source.iospec.inputs
     ]
-    found = corrected(source.model, inputs, levels)
-    return replace(source, model=found.model), {
-        "corrected": len(found.layers),
-        "uncorrected": found.left,
-    }
-
-
-def write_precision(
-    target: Target,
-    prepared: Any,
-    source: TargetSource,
-    precision: str,
-    folder: Path,
-    calibration: Mapping[str, Array],
-) -> Written:
-    """Writes one artifact, named ``<model_type>.<precision><suffix>``."""
-    started = time.perf_counter()
-    file = f"{source.model_type}.{precision}{target.suffix}"
-    target.write(prepared, precision, folder / file, calibration)
-    return Written(precision=precision, file=file, seconds=time.perf_counter() - started)
+    made = corrected(source.model, inputs, levels)
+    told = {"corrected": len(made.layers), "uncorrected": made.left}
+    return replace(source, model=made.model), told
 
 
 def count_work(source: TargetSource) -> tuple[int, int]:
@@ -155,7 +124,7 @@ def count_work(source: TargetSource) -> tuple[int, int]:
     counter, used = flop_counter(), dict[int, int]()
 
     def note(module: torch.nn.Module, _given: Any, _output: Any) -> None:
-        used.update({id(item): item.numel() for item in module.parameters(recurse=False)})
+        used.update({id(tensor): tensor.numel() for tensor in module.parameters(recurse=False)})
 
     handles = [module.register_forward_hook(note) for module in source.model.modules()]
     try:

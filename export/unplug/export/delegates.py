@@ -54,7 +54,7 @@ def coverage(artifact: Artifact, delegate: str) -> Coverage:
     check_runtime(runtime, delegate, 1)
     values = {**run_values(artifact), "runtime": runtime.name, "delegate": delegate}
     try:
-        found = call_in_child(
+        told = call_in_child(
             "unplug.export.delegates:place",
             values,
             what=f"{artifact.path.name} on {delegate}",
@@ -65,7 +65,7 @@ def coverage(artifact: Artifact, delegate: str) -> Coverage:
         return Coverage(
             file=artifact.path.name, delegate=delegate, whole=False, reason=f"it ({error.why})"
         )
-    placement = Placement.from_dict(found)
+    placement = Placement.from_dict(told)
     counted = placement.nodes_total is not None
     whole = (
         placement.nodes_delegated == placement.nodes_total

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,15 +73,12 @@ class _Work:
     checkpoint: Path
     config: dict[str, Any]
     calibration: Mapping[str, Array]
-    calibrated: Calibrated | None
-    layout: Layout
-    ios: int
     out: Path
+    how: Mapping[str, Any]
     tally: _Tally
-    cancel: threading.Event
     timeout: float
-    view: str | None
     children: Mapping[str, Child]
+    cancel: threading.Event = field(default_factory=threading.Event)
 
 
 @one_writer
@@ -134,7 +131,6 @@ def export_checkpoint(
         OutputError: `out` cannot be written.
     """
     pairs = plan_pairs(targets, precisions)
-    wanted = tuple(dict.fromkeys(name for names in pairs.values() for name in names))
     if workers < 1:
         raise InputError(f"workers {workers}", "at least one is needed", "Use 1 or 2")
     if ios not in IOS:
@@ -144,19 +140,15 @@ def export_checkpoint(
             f"Use {' or '.join(map(str, IOS))}",
         )
     _, config = read_config(Path(checkpoint))
-    samples = _check_calibration(calibration or {}, wanted)
+    wanted = {name for names in pairs.values() for name in names}
     work = _Work(
         checkpoint=Path(checkpoint),
         config=config,
-        calibration=samples,
-        calibrated=_facts(samples),
-        layout=layout,
-        ios=ios,
+        calibration=_checked_calibration(calibration or {}, wanted),
         out=Path(out),
+        how={"view": view, "layout": layout, "ios": ios},
         tally=_Tally(progress, sum(map(len, pairs.values()))),
-        cancel=threading.Event(),
         timeout=timeout,
-        view=view,
         children=children or {},
     )
     with writable(work.out):
@@ -199,32 +191,24 @@ def plan_pairs(targets: Sequence[str], precisions: Sequence[str]) -> dict[str, t
     return pairs
 
 
-def _check_calibration(
-    calibration: Mapping[str, Array], precisions: Sequence[str]
+def _checked_calibration(
+    calibration: Mapping[str, Array], precisions: Iterable[str]
 ) -> Mapping[str, Array]:
+    """The samples as far as these precisions look at some."""
     for precision in precisions:
         if PRECISIONS.get(precision).calibration == "needed" and not calibration:
-            why = "activations get their ranges from samples, and none are given"
             raise InputError(
                 f"precision {precision!r}",
-                why,
+                "activations get their ranges from samples, and none are given",
                 "Give `calibrate`, say the data that it was trained on",
             )
-    if not calibration or not looks_at_samples(precisions):
+    if not looks_at_samples(precisions):
         return {}
     for name, array in calibration.items():
         if array.min() == array.max():
             why = f"all its numbers are {float(array.min()):g}, which says nothing of ranges"
             raise InputError(f"calibration input {name!r}", why, "Give real samples")
     return calibration
-
-
-def _facts(calibration: Mapping[str, Array]) -> Calibrated | None:
-    if not calibration:
-        return None
-    return Calibrated(
-        samples=len(next(iter(calibration.values()))), sha256=digest_inputs(calibration)
-    )
 
 
 def _export_all(work: _Work, pairs: Mapping[str, tuple[str, ...]], workers: int) -> list[Artifact]:
@@ -246,63 +230,62 @@ def _export_all(work: _Work, pairs: Mapping[str, tuple[str, ...]], workers: int)
 
 
 def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> list[Artifact]:
-    what = f"export of {work.checkpoint.name} to {target.name}"
     with temporary_folder("unplug-export-") as staging:
         call = work.children[target.name].call if target.name in work.children else call_in_child
-        reply = call(
+        made = call(
             "unplug.export.convert:convert_checkpoint",
             {
+                **work.how,
                 "checkpoint": str(work.checkpoint.resolve()),
-                "view": work.view,
                 "target": target.name,
                 "precisions": precisions,
-                "layout": work.layout,
-                "ios": work.ios,
                 "staging": str(staging),
             },
             work.calibration,
-            what=what,
+            what=f"export of {work.checkpoint.name} to {target.name}",
             timeout=seconds_for(0, work.timeout),
             memory=memory_for(*weights_files(work.checkpoint)),
             progress=work.tally.of(target.name),
             cancel=work.cancel,
-        )
-        return [
-            _publish(work, target, staging, reply.values, item) for item in reply.values["written"]
-        ]
+        ).values
+        return [_publish(work, target, staging, made, written) for written in made["written"]]
+
+
+def _calibrated(work: _Work, precision: str, correction: dict[str, Any]) -> Calibrated | None:
+    """What the conversion to a precision looked at."""
+    if not work.calibration or not looks_at_samples([precision]):
+        return None
+    return Calibrated(
+        samples=len(next(iter(work.calibration.values()))),
+        sha256=digest_inputs(work.calibration),
+        corrected=correction["corrected"],
+        uncorrected=tuple(correction["uncorrected"]),
+    )
 
 
 def _publish(
-    work: _Work, target: Target, staging: Path, values: dict[str, Any], item: dict[str, Any]
+    work: _Work, target: Target, staging: Path, made: dict[str, Any], written: dict[str, Any]
 ) -> Artifact:
-    source, path = staging / item["file"], work.out / item["file"]
+    source, path = staging / written["file"], work.out / written["file"]
     _check_free(path, package=source.is_dir())
     digest, size = sha256_tree(source)
-    calibration = (
-        None if PRECISIONS.get(item["precision"]).calibration == "none" else work.calibrated
-    )
-    if calibration is not None:
-        told = values["correction"]
-        calibration = replace(
-            calibration, corrected=told["corrected"], uncorrected=tuple(told["uncorrected"])
-        )
     card = Card(
         target=target.name,
-        precision=item["precision"],
+        precision=written["precision"],
         file=path.name,
         sha256=digest,
         bytes=size,
-        model_type=values["model_type"],
-        iospec=IOSpec.from_dict(values["iospec"]),
+        model_type=made["model_type"],
+        iospec=IOSpec.from_dict(made["iospec"]),
         config=work.config,
-        checkpoint_sha256=values["checkpoint_sha256"],
-        flops=values["flops"],
-        parameters=values["parameters"],
-        minimum_ios=work.ios if target.name == "coreml" else None,
-        calibration=calibration,
+        checkpoint_sha256=made["checkpoint_sha256"],
+        flops=made["flops"],
+        parameters=made["parameters"],
+        minimum_ios=work.how["ios"] if target.name == "coreml" else None,
+        calibration=_calibrated(work, written["precision"], made["correction"]),
         versions=installed_versions(target.distributions),
-        seconds=round(item["seconds"], 3),
-        prepare_seconds=round(values["prepare_seconds"], 3),
+        seconds=round(written["seconds"], 3),
+        prepare_seconds=round(made["prepare_seconds"], 3),
     )
     # Both are on the disk before either is in place: between the two the card is of another file,
     # and `load_artifact` says so.

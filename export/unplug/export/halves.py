@@ -54,18 +54,18 @@ class Halves:
 
     def __call__(self, inputs: Sequence[Tensor]) -> Any:
         """The outputs of one batch."""
-        made = watched(self.model, [_half(item) for item in inputs], self._see)
-        for item, path in self._unfolded.values():
-            self._round(item, path, "convolution", ())
+        made = watched(self.model, [_half(tensor) for tensor in inputs], self._see)
+        for tensor, path in self._unfolded.values():
+            self._round(tensor, path, "convolution", ())
         self._unfolded.clear()
         return made
 
     def _see(self, path: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         name = func.overloadpacket.__name__
-        for item in _flat(args):
+        for given in _flat(args):
             if (
-                isinstance(item, Tensor)
-                and (waiting := self._unfolded.pop(id(item), None))
+                isinstance(given, Tensor)
+                and (waiting := self._unfolded.pop(id(given), None))
                 and name not in NORMS
             ):
                 self._round(*waiting, "convolution", ())
@@ -76,13 +76,15 @@ class Halves:
             for arg in args
         )
         made = func(*args, **kwargs)
-        for item in () if func.is_view else _flat([made]):
-            if not isinstance(item, Tensor) or item.dtype != torch.float32:
+        for result in () if func.is_view else _flat([made]):
+            if not isinstance(result, Tensor) or result.dtype != torch.float32:
                 continue
             if name == "convolution":
-                self._unfolded[id(item)] = item, path
+                self._unfolded[id(result)] = result, path
             else:
-                self._round(item, path, name, [given for given in _flat(args) if given is not item])
+                # An operator that writes into its argument gives that argument back.
+                given = [value for value in _flat(args) if value is not result]
+                self._round(result, path, name, given)
         return made
 
     def _variance(
@@ -98,10 +100,10 @@ class Halves:
         mean = self._round(x.mean(dim, keepdim=True), path, name, ())
         squares = self._round((x - mean).square(), path, name, ())
         count = x.numel() / mean.numel() - (1 if correction is None else correction)
-        found = self._round(squares.sum(dim, keepdim=keepdim) / count, path, name, ())
+        variance = self._round(squares.sum(dim, keepdim=keepdim) / count, path, name, ())
         if name.startswith("std"):
-            found = _half(found.sqrt())
-        return (found, mean.reshape(found.shape)) if name.endswith("_mean") else found
+            variance = _half(variance.sqrt())
+        return (variance, mean.reshape(variance.shape)) if name.endswith("_mean") else variance
 
     def _round(self, item: Tensor, path: str, name: str, given: Iterable[Any]) -> Tensor:
         """Rounds a tensor in place: operators that write into their argument have to do so here

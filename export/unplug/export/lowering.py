@@ -136,12 +136,12 @@ def in_words(what: str, program: Any = None) -> Iterator[None]:
 
 
 def _in_words(error: BaseException, node: fx.Node | None, what: str) -> ConversionError:
-    said = _said(error)
+    line = _said(error)
     if node is None:
-        return ConversionError(what, f"its converter stops: {said}", WAY_OUT)
+        return ConversionError(what, f"its converter stops: {line}", WAY_OUT)
     return ConversionError(
         what,
-        f"its converter does not take operator {_name(node)} in {layer_of(node)} ({said})",
+        f"its converter does not take operator {_name(node)} in {layer_of(node)} ({line})",
         WAY_OUT,
     )
 
@@ -180,7 +180,7 @@ def _node_of(error: BaseException, program: Any) -> fx.Node | None:
     in a variable.
     """
     nodes = {node.name: node for node in _calls(program.graph)} if program is not None else {}
-    found: fx.Node | None = None
+    innermost: fx.Node | None = None
     cause: BaseException | None = error
     while cause is not None:
         for frame, _line in traceback.walk_tb(cause.__traceback__):
@@ -190,9 +190,9 @@ def _node_of(error: BaseException, program: Any) -> fx.Node | None:
                     held if isinstance(held, fx.Node) else nodes.get(str(getattr(held, "name", "")))
                 )
                 if held is not None and held.op == "call_function":
-                    found = held
+                    innermost = held
         cause = cause.__cause__ or cause.__context__
-    return found
+    return innermost
 
 
 # Pools
@@ -214,14 +214,14 @@ def _axes(
     x: Tensor, kernel: Any, stride: Any, pad: Any, dilation: Any, ceil: bool
 ) -> list[tuple[int, int, int, int, int]]:
     """(kernel, stride, padding, dilation, what the last window lacks) of both spatial axes."""
-    found = []
+    axes = []
     for axis in range(2):
         k, s, p, d = (
             int(values[min(axis, len(values) - 1)])
             for values in (kernel, stride or kernel, pad or [0], dilation or [1])
         )
-        found.append((k, s, p, d, _outside(int(x.shape[axis - 2]), k, s, p, d, ceil)))
-    return found
+        axes.append((k, s, p, d, _outside(int(x.shape[axis - 2]), k, s, p, d, ceil)))
+    return axes
 
 
 def _padded(x: Tensor, axes: Any, value: float) -> Tensor:
@@ -249,7 +249,7 @@ def max_pool2d(
         return ATEN.max_pool2d.default(
             _padded(x, axes, float("-inf")), kernels, strides, [0, 0], [1, 1], False
         )
-    found, wide = None, _padded(x, axes, float("-inf"))
+    largest, wide = None, _padded(x, axes, float("-inf"))
     for row in range(kernels[0]):
         for column in range(kernels[1]):
             cut = wide
@@ -259,8 +259,8 @@ def max_pool2d(
                 cut = ATEN.slice.Tensor(
                     cut, axis, start, int(wide.shape[axis]) - span + start, strides[axis]
                 )
-            found = cut if found is None else torch.maximum(found, cut)
-    return found
+            largest = cut if largest is None else torch.maximum(largest, cut)
+    return largest
 
 
 def avg_pool2d(
@@ -281,16 +281,16 @@ def avg_pool2d(
     kernels, strides, pads, _, lacks = ([axis[n] for axis in axes] for n in range(5))
     if not any(lacks) and divisor is None:
         return ATEN.avg_pool2d.default(x, kernels, strides, pads, False, count_pad, None)
-    found = ATEN.avg_pool2d.default(
+    means = ATEN.avg_pool2d.default(
         _padded(x, axes, 0.0), kernels, strides, [0, 0], False, True, None
     )
     if divisor is not None:
-        return found * (math.prod(kernels) / divisor)
+        return means * (math.prod(kernels) / divisor)
     ones = ATEN.full.default([1, 1, *x.shape[-2:]], 1.0)
     if count_pad:
         ones = ATEN.constant_pad_nd.default(ones, [pads[1], pads[1], pads[0], pads[0]], 1.0)
         axes = [(0, 0, 0, 0, lack) for lack in lacks]
-    return found / ATEN.avg_pool2d.default(
+    return means / ATEN.avg_pool2d.default(
         _padded(ones, axes, 0.0), kernels, strides, [0, 0], False, True, None
     )
 
@@ -349,8 +349,8 @@ def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
 def prod(x: Tensor, axis: int, keepdim: bool = False) -> Tensor:
     """Element by element."""
     parts = x.unbind(axis)
-    found = math.prod(parts[1:], start=parts[0])
-    return found.unsqueeze(axis) if keepdim else found
+    product = math.prod(parts[1:], start=parts[0])
+    return product.unsqueeze(axis) if keepdim else product
 
 
 def fmod(x: Tensor, y: Any) -> Tensor:

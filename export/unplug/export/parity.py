@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from unplug.core import (
     STRICT,
@@ -31,7 +31,7 @@ from unplug.plugins import view_of
 from .arithmetic import arithmetic, widened
 from .artifact import Artifact, Card
 from .checkpoint import Reference, reference_outputs
-from .metrics import Difference, compare, verdict
+from .metrics import compare, verdict
 from .precisions import PRECISIONS
 from .runtime import RUNTIMES
 from .runtime.base import Runtime, runtime_versions
@@ -205,9 +205,8 @@ def measure_parity(
     )
     rows: list[ParityRow] = []
     with ExitStack() as stack:
-        children: dict[
-            str, Child
-        ] = {}  # one a runtime: what loads with it once serves all its files
+        # one a runtime: what loads with it once serves all its files
+        children: dict[str, Child] = {}
         for index, (artifact, used) in enumerate(zip(chosen, runtimes, strict=True)):
             if used.name not in children:
                 children[used.name] = stack.enter_context(Child())
@@ -233,42 +232,29 @@ def _measure(
     runtime: Runtime,
     child: Child,
 ) -> list[ParityRow]:
+    ran: dict[str, Any] = {"runtime": runtime.name, "version": runtime.version()}
+
+    def without_outputs(status: Status, reason: str) -> list[ParityRow]:
+        names = [tensor.name for tensor in artifact.card.iospec.outputs]
+        return [parity_row(artifact.card, name, status, reason, **ran) for name in names]
+
     if (reason := runtime.unavailable()) is not None:
-        return [
-            _row(artifact, runtime, tensor.name, "not_run", reason, None)
-            for tensor in artifact.card.iospec.outputs
-        ]
+        return without_outputs("not_run", reason)
     try:
         outputs = Session(artifact, runtime=runtime.name, child=child).run(inputs)
     except UnknownOperatorError as error:
-        reason = f"not checked: {error.why}"
-        return [
-            _row(artifact, runtime, tensor.name, "not_run", reason, None)
-            for tensor in artifact.card.iospec.outputs
-        ]
+        return without_outputs("not_run", f"not checked: {error.why}")
     except ConversionError as error:
         # A crash of one artifact's runtime is a finding about that artifact; the others are still
         # measured.
-        return [
-            _row(artifact, runtime, tensor.name, "fail", str(error), None)
-            for tensor in artifact.card.iospec.outputs
-        ]
-    rows = []
-    for tensor in artifact.card.iospec.outputs:
-        difference = compare(reference.outputs[tensor.name], outputs[tensor.name])
-        reason = _judge(artifact.card, reference, difference)
-        if reason is None and not reference.outputs[tensor.name].any():
-            reason = (
-                "the checkpoint gives zeros only (a plugin before its training does), so nothing "
-                "was compared"
-            )
-        row = _row(
-            artifact, runtime, tensor.name, "pass" if reason is None else "fail", reason, difference
-        )
-        rows.append(
-            _in_half_too(row, reference) if widened(runtime.name, artifact.card.precision) else row
-        )
-    return rows
+        return without_outputs("fail", str(error))
+    rows = [
+        judged_row(artifact.card, tensor.name, reference, outputs[tensor.name], **ran)
+        for tensor in artifact.card.iospec.outputs
+    ]
+    if not widened(runtime.name, artifact.card.precision):
+        return rows
+    return [_in_half_too(row, reference) for row in rows]
 
 
 def _in_half_too(row: ParityRow, reference: Reference) -> ParityRow:
@@ -282,32 +268,72 @@ def _in_half_too(row: ParityRow, reference: Reference) -> ParityRow:
     reason = verdict(difference, row.threshold_db)
     if row.status != "pass" or reason is None:
         return row
-    found = f"{reference.trouble}; " if reference.trouble else ""
+    trouble = f"{reference.trouble}; " if reference.trouble else ""
     return replace(
         row,
         status="fail",
-        reason=f"in half precision, which this host does not compute in: {found}{reason}",
+        reason=f"in half precision, which this host does not compute in: {trouble}{reason}",
     )
 
 
-def _judge(card: Card, reference: Reference, difference: Difference) -> str | None:
+def judged_row(
+    card: Card,
+    output: str,
+    reference: Reference,
+    value: Array,
+    *,
+    runtime: str,
+    version: str | None,
+) -> ParityRow:
+    """The row of an output that something computed.
+
+    Args:
+        card: of the artifact.
+        output: its name.
+        reference: of the checkpoint that it should be like.
+        value: what was computed.
+        runtime, version: what ran it.
+    """
+    wanted = reference.outputs[output]
+    difference = compare(wanted, value)
     reason = verdict(difference, PRECISIONS.get(card.precision).min_psnr_db)
-    if card.checkpoint_sha256 == reference.checkpoint_sha256:
-        return reason
-    return f"it was exported from other weights ({card.checkpoint_sha256[:12]})" + (
-        f"; {reason}" if reason else ""
+    if card.checkpoint_sha256 != reference.checkpoint_sha256:
+        reason = f"it was exported from other weights ({card.checkpoint_sha256[:12]})" + (
+            f"; {reason}" if reason else ""
+        )
+    if reason is None and not wanted.any():
+        reason = (
+            "the checkpoint gives zeros only (a plugin before its training does), so nothing "
+            "was compared"
+        )
+    row = parity_row(
+        card, output, "fail" if reason else "pass", reason, runtime=runtime, version=version
+    )
+    return replace(
+        row,
+        psnr_db=difference.psnr_db,
+        exact=difference.exact,
+        max_abs_error=difference.max_abs_error,
+        cosine=difference.cosine,
     )
 
 
-def _row(
-    artifact: Artifact,
-    runtime: Runtime,
+def parity_row(
+    card: Card,
     output: str,
     status: Status,
     reason: str | None,
-    difference: Difference | None,
+    *,
+    runtime: str,
+    version: str | None,
 ) -> ParityRow:
-    card = artifact.card
+    """A row without numbers.
+
+    Args:
+        card, output, runtime, version: see `judged_row`.
+        status, reason: see `ParityRow`.
+    """
+
     return ParityRow(
         file=card.file,
         artifact_sha256=card.sha256,
@@ -317,11 +343,11 @@ def _row(
         status=status,
         reason=reason,
         threshold_db=PRECISIONS.get(card.precision).min_psnr_db,
-        psnr_db=difference.psnr_db if difference else None,
-        exact=difference.exact if difference else False,
-        max_abs_error=difference.max_abs_error if difference else None,
-        cosine=difference.cosine if difference else None,
-        runtime=runtime.name,
-        runtime_version=runtime.version(),
-        arithmetic=None if status == "not_run" else arithmetic(runtime.name, card.precision),
+        psnr_db=None,
+        exact=False,
+        max_abs_error=None,
+        cosine=None,
+        runtime=runtime,
+        runtime_version=version,
+        arithmetic=None if status == "not_run" else arithmetic(runtime, card.precision),
     )

@@ -11,24 +11,6 @@ from unplug.core import Registry
 Calibration = Literal["none", "used", "needed"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Precision:
-    """How an artifact holds and computes numbers.
-
-    Args:
-        name: as in the file name and on the command line.
-        min_psnr_db: parity against the checkpoint that every output must reach, in dB.
-        description: one line for lists and cards.
-        calibration: samples that its conversion looks at: "needed" for the ranges of activations;
-            "used" for biases, see `bias_correction`, where there are any; "none".
-    """
-
-    name: str
-    min_psnr_db: float
-    description: str
-    calibration: Calibration = "none"
-
-
 FP32_MIN_PSNR_DB = 100.0
 """An error of 1e-5 of the largest output: the sum order of another runtime stays near 1e-7, a wrong
 operator does not.
@@ -44,53 +26,68 @@ COMPRESSED_MIN_PSNR_DB = 30.0
 layer.
 """
 
-FP32 = Precision(
-    name="fp32",
-    min_psnr_db=FP32_MIN_PSNR_DB,
-    description="32-bit floats, the checkpoint's own numbers",
-)
-FP16 = Precision(
-    name="fp16",
-    min_psnr_db=FP16_MIN_PSNR_DB,
-    description="16-bit float weights, 32-bit inputs and outputs",
-)
-INT8_WEIGHT = Precision(
-    name="int8-weight",
-    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
-    description="8-bit weights, one scale an output channel; float arithmetic",
-    calibration="used",
-)
-INT8_STATIC = Precision(
-    name="int8-static",
-    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
-    description=(
-        "8-bit weights and activations, with ranges from calibration samples; float head, inputs "
-        "and outputs"
-    ),
-    calibration="needed",
-)
-INT8_DYNAMIC = Precision(
-    name="int8-dynamic",
-    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
-    description="8-bit weights, activations rounded as they come; slow for depthwise networks on CPUs",
-    calibration="used",
-)
-PALETTE8 = Precision(
-    name="palette8",
-    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
-    description="each tensor's weights from a table of 256 floats",
-)
-PALETTE6 = Precision(
-    name="palette6",
-    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
-    description="each tensor's weights from a table of 64 floats",
-)
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """How an artifact holds and computes numbers.
+
+    Args:
+        name: as in the file name and on the command line.
+        min_psnr_db: parity against the checkpoint that every output must reach, in dB.
+        description: one line for lists and cards.
+        calibration: samples that its conversion looks at: "needed" for the ranges of activations;
+            "used" for biases, see `bias_correction`, where there are any; "none".
+    """
+
+    name: str
+    min_psnr_db: float = COMPRESSED_MIN_PSNR_DB
+    description: str
+    calibration: Calibration = "none"
+
 
 PRECISIONS: Registry[Precision] = Registry(
     "precision",
     {
-        item.name: item
-        for item in (FP32, FP16, INT8_WEIGHT, INT8_STATIC, INT8_DYNAMIC, PALETTE8, PALETTE6)
+        precision.name: precision
+        for precision in (
+            Precision(
+                name="fp32",
+                min_psnr_db=FP32_MIN_PSNR_DB,
+                description="32-bit floats, the checkpoint's own numbers",
+            ),
+            Precision(
+                name="fp16",
+                min_psnr_db=FP16_MIN_PSNR_DB,
+                description="16-bit float weights, 32-bit inputs and outputs",
+            ),
+            Precision(
+                name="int8-weight",
+                description="8-bit weights, one scale an output channel; float arithmetic",
+                calibration="used",
+            ),
+            Precision(
+                name="int8-static",
+                description=(
+                    "8-bit weights and activations, with ranges from calibration samples; float "
+                    "head, inputs and outputs"
+                ),
+                calibration="needed",
+            ),
+            Precision(
+                name="int8-dynamic",
+                description=(
+                    "8-bit weights, activations rounded as they come; slow for depthwise networks "
+                    "on CPUs"
+                ),
+                calibration="used",
+            ),
+            Precision(
+                name="palette8", description="each tensor's weights from a table of 256 floats"
+            ),
+            Precision(
+                name="palette6", description="each tensor's weights from a table of 64 floats"
+            ),
+        )
     },
     group="unplug.precisions",
 )

@@ -60,27 +60,27 @@ def weights_of(path: Path, constants: Iterable[Stored]) -> dict[str, Array]:
     Raises:
         ArtifactError: too many of them, or two of one name, where nothing would say which is which.
     """
-    found: dict[str, Array] = {}
+    weights: dict[str, Array] = {}
     total = 0
-    for item in constants:
-        if item.codes.size < 2 or not (
-            item.quantized or np.issubdtype(item.codes.dtype, np.floating)
+    for constant in constants:
+        if constant.codes.size < 2 or not (
+            constant.quantized or np.issubdtype(constant.codes.dtype, np.floating)
         ):
             continue
-        if item.name in found:
+        if constant.name in weights:
             raise ArtifactError(
-                str(path), f"two of its constants are called {item.name[:200]!r}", AGAIN
+                str(path), f"two of its constants are called {constant.name[:200]!r}", AGAIN
             )
-        found[item.name] = item.codes
+        weights[constant.name] = constant.codes
         # Constants may share bytes, so a small file can claim many times its size.
-        total += item.codes.nbytes
-        if len(found) > MAX_TENSORS or total > MAX_ARTIFACT_BYTES:
+        total += constant.codes.nbytes
+        if len(weights) > MAX_TENSORS or total > MAX_ARTIFACT_BYTES:
             raise ArtifactError(
                 str(path),
                 f"it claims more than {MAX_TENSORS} constants or {MAX_ARTIFACT_BYTES} bytes",
                 AGAIN,
             )
-    return found
+    return weights
 
 
 def shaped(

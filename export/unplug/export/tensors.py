@@ -94,9 +94,11 @@ def relaid(
         >>> relaid([spec], {"x": np.zeros((5, 3, 2, 2))}, [spec.in_layout("NHWC")])["x"].shape
         (5, 2, 2, 3)
     """
-    own = {item.name: item.layout for item in specs}
+    layouts = {item.name: item.layout for item in specs}
     return {
-        item.name: arrays[item.name].transpose([own[item.name].index(axis) for axis in item.layout])
+        item.name: arrays[item.name].transpose(
+            [layouts[item.name].index(axis) for axis in item.layout]
+        )
         for item in wanted
         if item.name in arrays
     }

@@ -47,7 +47,7 @@ def vectors_index(iospec: IOSpec, samples: int) -> dict[str, Any]:
             for spec in getattr(iospec, kind)
         }
 
-    found = [
+    rows = [
         {kind: side(sample, kind) for kind in ("inputs", "outputs")} for sample in range(samples)
     ]
-    return {"schema": SCHEMA, "samples": found}
+    return {"schema": SCHEMA, "samples": rows}

@@ -128,14 +128,14 @@ def load_baselines(path: Path = SHIPPED) -> Baselines:
         >>> all(row.verified == (row.value is not None) for row in rows)
         True
     """
-    found = read_dataclass(Baselines, Path(path), ReportError)
-    for problem in _problems(found):
+    baselines = read_dataclass(Baselines, Path(path), ReportError)
+    for problem in _problems(baselines):
         raise ReportError(
             str(path),
             problem,
             "Correct the row; a number that nobody read has value null and verified false",
         )
-    return found
+    return baselines
 
 
 def _problems(baselines: Baselines) -> Iterator[str]:

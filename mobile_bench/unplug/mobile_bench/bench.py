@@ -19,12 +19,12 @@ from unplug.core import (
     git_revision,
     installed_versions,
 )
-from unplug.export import Artifact, Card, Reference, check_inputs, random_inputs, reference_outputs
+from unplug.export import Artifact, Reference, check_inputs, random_inputs, reference_outputs
 from unplug.plugins import view_of
 
 from .bench_report import BenchReport, BenchRow
 from .devices import DEVICES
-from .devices.bench_device import BenchJob, Device, DeviceInfo, DeviceOrder, Plan
+from .devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, Plan
 from .rows import stopped_row
 
 SAMPLES = 2
@@ -79,29 +79,31 @@ def bench_artifacts(
         artifact.card.iospec: _checked(artifact.card.iospec, inputs, plan.seed)
         for artifact in artifacts
     }
-    references = _References(checkpoint, known)
+    references: dict[IOSpec, Reference] = {}
+    if checkpoint is not None:
+        for card in {artifact.card.iospec: artifact.card for artifact in artifacts}.values():
+            view, inputs_N = view_of(card.model_type), known[card.iospec]
+            references[card.iospec] = reference_outputs(
+                checkpoint, card.iospec, inputs_N, view=view
+            )
     order = DeviceOrder(
         artifacts=tuple(artifacts),
         runtime=runtime,
         delegates=tuple(dict.fromkeys(delegates)),
         plan=plan,
         inputs_of=lambda artifact: known[artifact.card.iospec],
-        reference_of=lambda artifact: references.of(artifact.card),
+        reference_of=lambda artifact: references.get(artifact.card.iospec),
         progress=progress,
         say=say,
     )
-    devices: list[tuple[Device, str | None]] = []
-    for name, _, place in (text.partition(":") for text in places):
-        devices.append((DEVICES.get(name), place or None))
-    if checkpoint is not None:  # before threads ask for them
-        for artifact in artifacts:
-            references.of(artifact.card)
+    named = [text.partition(":") for text in places]
+    devices = [(DEVICES.get(name), place or None) for name, _, place in named]
 
     def bench(number: int) -> tuple[BenchRow, ...]:
         device, place = devices[number]
-        own = None if journal is None else journals(journal, places)[number]
+        kept = None if journal is None else journals(journal, places)[number]
         return device.bench(
-            place, replace(order, journal=own, progress=progress if number == 0 else None)
+            place, replace(order, journal=kept, progress=progress if number == 0 else None)
         )
 
     rows = list(bench(0)) if len(devices) == 1 else _side_by_side(bench, artifacts, places, order)
@@ -211,28 +213,5 @@ def _checked(iospec: IOSpec, inputs: Mapping[str, Array] | None, seed: int) -> M
 
 
 def _versions(rows: Sequence[BenchRow]) -> dict[str, str]:
-    found = {row.runtime: row.runtime_version for row in rows}
-    return installed_versions(["numpy"]) | {
-        name: version for name, version in found.items() if version is not None
-    }
-
-
-class _References:
-    """The checkpoint's outputs, computed once for all artifacts with the same tensors."""
-
-    def __init__(
-        self, checkpoint: Path | None, inputs: Mapping[IOSpec, Mapping[str, Array]]
-    ) -> None:
-        self._checkpoint, self._inputs = checkpoint, inputs
-        self._known: dict[IOSpec, Reference] = {}
-
-    def of(self, card: Card) -> Reference | None:
-        iospec = card.iospec
-        if self._checkpoint is None:
-            return None
-        if iospec not in self._known:
-            view = view_of(card.model_type)
-            self._known[iospec] = reference_outputs(
-                self._checkpoint, iospec, self._inputs[iospec], view=view
-            )
-        return self._known[iospec]
+    told = {row.runtime: row.runtime_version for row in rows if row.runtime_version is not None}
+    return installed_versions(["numpy"]) | told

@@ -204,7 +204,7 @@ def latency_ratio(
 def _keyed(rows: Sequence[BenchRow]) -> dict[tuple[object, ...], BenchRow]:
     """Rows by what they time; of several alike by their place too."""
     seen: Counter[tuple[object, ...]] = Counter()
-    found: dict[tuple[object, ...], BenchRow] = {}
+    keyed: dict[tuple[object, ...], BenchRow] = {}
     for row in rows:
         key = (
             row.file,
@@ -215,9 +215,9 @@ def _keyed(rows: Sequence[BenchRow]) -> dict[tuple[object, ...], BenchRow]:
             row.where,
             row.mode,
         )
-        found[(*key, seen[key])] = row
+        keyed[(*key, seen[key])] = row
         seen[key] += 1
-    return found
+    return keyed
 
 
 def _change(old: BenchRow, new: BenchRow, fail_above: float, level: float) -> Change:
@@ -255,7 +255,7 @@ def _medians(old: BenchRow, new: BenchRow) -> list[list[float]]:
 
 def _hindrances(old: BenchRow, new: BenchRow) -> tuple[str, ...]:
     """Why two rows must not be compared."""
-    found, medians = list[str](), _medians(old, new)
+    reasons, medians = list[str](), _medians(old, new)
     for name, row in (("old", old), ("new", new)):
         typical = (
             typical_latency([repeat.summary.p50 for repeat in row.repeats]) if row.repeats else None
@@ -263,24 +263,26 @@ def _hindrances(old: BenchRow, new: BenchRow) -> tuple[str, ...]:
         if typical is not None and not math.isclose(
             typical.value, row.median_ms or 0.0, rel_tol=1e-6
         ):
-            found.append(f"the {name} row's median contradicts its cold starts: somebody edited it")
+            reasons.append(
+                f"the {name} row's median contradicts its cold starts: somebody edited it"
+            )
         if row.mode == "sustained":
-            found.append(
+            reasons.append(
                 f"the {name} row is a sustained run: one cold start says nothing of the spread"
             )
         if not row.valid:
-            found.append(f"the {name} row is not valid: {'; '.join(row.reasons) or row.status}")
+            reasons.append(f"the {name} row is not valid: {'; '.join(row.reasons) or row.status}")
     for name in SAME:
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
-            found.append(
+            reasons.append(
                 f"{name.replace('_', ' ')} changed from {_short(before)} to {_short(after)}"
             )
-    if not found and min(map(len, medians)) < 2:
-        found.append("one repeat says nothing of the spread between cold starts")
-    if not found and min(map(min, medians)) <= 0.0:
-        found.append("a repeat took no time: the clock is too coarse")
-    return tuple(found)
+    if not reasons and min(map(len, medians)) < 2:
+        reasons.append("one repeat says nothing of the spread between cold starts")
+    if not reasons and min(map(min, medians)) <= 0.0:
+        reasons.append("a repeat took no time: the clock is too coarse")
+    return tuple(reasons)
 
 
 def _short(value: object) -> str:

@@ -103,13 +103,8 @@ class _DriveRun:
         entries: list[DriveEntry],
         journal: JsonLines,
     ) -> None:
-        self.device, self.order, self.plan, self.info, self.entries = (
-            device,
-            order,
-            order.plan,
-            info,
-            entries,
-        )
+        self.device, self.order, self.plan = device, order, order.plan
+        self.info, self.entries = info, entries
         self.begun = time.monotonic()
         self.lost: str | None = None
         self.journal = journal

@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from unplug.core import Array, JsonLines, ReportError, json_sha256, parse_json
-from unplug.export import PRECISIONS, digest_inputs, vector_bytes, vectors_index
+from unplug.export import PRECISIONS, vector_bytes, vectors_index
 
 from .bench_report import BenchRow, Where
-from .devices.bench_device import BenchJob, Plan
+from .devices.bench_device import BenchJob, DeviceInfo, Plan
 from .received import check_received, check_row, read_row
+from .rows import stopped_row
 
 PLAN_SCHEMA = "unplug-bench-plan/1"
 PARTIAL = "the rest is to come"
@@ -61,13 +62,8 @@ class Exchange:
         journal: JsonLines | None = None,
         auto: bool = False,
     ) -> None:
-        self.jobs, self.expected, self.plan, self.where, self.auto = (
-            tuple(jobs),
-            tuple(expected),
-            plan,
-            where,
-            auto,
-        )
+        self.jobs, self.expected, self.plan = tuple(jobs), tuple(expected), plan
+        self.where, self.auto = where, auto
         self.rows: dict[int, BenchRow] = {}
         self.progress = PageProgress()
         self.begun = False
@@ -104,11 +100,14 @@ class Exchange:
         Raises:
             ReportError: it is no row of this job.
         """
-        row = check_row(read_row(raw), self.jobs[number], self.plan, self.where)
+        row = self._checked(number, raw)
         with self._lock:
             self.rows[number] = row
             if row.status == "ok":  # the page sends a row anew with each cold start
                 self._journal.add({"job": number, "row": asdict(row)})
+
+    def _checked(self, number: int, raw: bytes) -> BenchRow:
+        return check_row(read_row(raw), self.jobs[number], self.plan, self.where)
 
     def take_report(self, raw: bytes) -> None:
         """Takes the report; what came before stays where it says nothing.
@@ -163,22 +162,12 @@ class Exchange:
         card = job.artifact.card
         row = self.rows.get(number)
         return {
+            **job.row_facts(),
             "number": number,
-            "file": card.file,
-            "model_type": card.model_type,
-            "model_sha256": card.checkpoint_sha256,
-            "artifact_sha256": card.sha256,
-            "target": card.target,
-            "precision": card.precision,
-            "bytes": card.bytes,
-            "runtime": job.runtime,
             "delegate": job.delegate,
             "iospec": card.iospec.to_dict(),
             "config": card.config,
             "min_psnr_db": PRECISIONS.get(card.precision).min_psnr_db,
-            "flops": card.flops,
-            "inputs_sha256": digest_inputs(job.inputs),
-            "parity_reference": "first_run" if job.reference is None else "checkpoint",
             "not_run": job.not_run,
             "row": None if row is None else asdict(row),
             "model_url": f"files/{self._first(number, 'file')}",
@@ -187,17 +176,14 @@ class Exchange:
 
     def _first(self, number: int, kind: str) -> int:
         """The first job with the same file or the same vectors: the page fetches each once."""
-        job = self.jobs[number]
-        if kind == "file":
-            return next(
-                n for n, other in enumerate(self.jobs) if other.artifact.path == job.artifact.path
+
+        def what(n: int) -> tuple[object, ...]:
+            job = self.jobs[n]
+            return (
+                (job.artifact.path,) if kind == "file" else (id(self.expected[n]), id(job.inputs))
             )
-        own = self.expected[number]
-        return next(
-            n
-            for n, other in enumerate(self.expected)
-            if other is own and self.jobs[n].inputs is job.inputs
-        )
+
+        return next(n for n in range(len(self.jobs)) if what(n) == what(number))
 
     def vectors_json(self, number: int) -> bytes:
         """A job's test vectors in the form that a bundle has."""
@@ -224,19 +210,21 @@ class Exchange:
         for value in self._journal.found:
             with contextlib.suppress(ValueError, TypeError, LookupError, ReportError):
                 number = range(len(self.jobs)).index(value["job"])
-                row = check_row(
-                    read_row(json.dumps(value["row"]).encode()),
-                    self.jobs[number],
-                    self.plan,
-                    self.where,
-                )
+                row = self._checked(number, json.dumps(value["row"]).encode())
                 if row.status == "ok":
                     self.rows[number] = row
+
+    def finals(self, info: DeviceInfo, why: str) -> tuple[BenchRow, ...]:
+        """The rows of all jobs; those that never came say why."""
+        return tuple(
+            self.final(number, why) or stopped_row(info, job, self.plan, job.not_run or why)
+            for number, job in enumerate(self.jobs)
+        )
 
     def final(self, job: int, why: str) -> BenchRow | None:
         """A job's row at the end: whole, or marked with why it is not; None where nothing came."""
         row = self.rows.get(job)
         if row is None or self._whole(job):
             return row
-        own = f"{len(row.repeats)} of {self.plan.starts} cold starts were timed: {why}"
-        return replace(row, status="failed", valid=False, reasons=(own, *row.reasons[1:]))
+        first = f"{len(row.repeats)} of {self.plan.starts} cold starts were timed: {why}"
+        return replace(row, status="failed", valid=False, reasons=(first, *row.reasons[1:]))

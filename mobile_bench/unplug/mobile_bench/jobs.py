@@ -90,8 +90,8 @@ def _runtime_of(device: Runs, order: DeviceOrder, artifact: Artifact) -> str | N
 
 def _jobs_of(device: Runs, order: DeviceOrder, artifact: Artifact, every: bool) -> list[BenchJob]:
     """Where it cannot be run as asked, one job that says why."""
-    found = _runtime_of(device, order, artifact)
-    runtime, known = (NO_RUNTIME, ()) if found is None else (found, device.delegates(found))
+    chosen = _runtime_of(device, order, artifact)
+    runtime, known = (NO_RUNTIME, ()) if chosen is None else (chosen, device.delegates(chosen))
     asked = [name for name in order.delegates or (known if every else known[:1]) if name in known]
     reason = device.unavailable(artifact, runtime)
     if reason is None and order.runtime not in (None, runtime):
@@ -104,7 +104,7 @@ def _jobs_of(device: Runs, order: DeviceOrder, artifact: Artifact, every: bool) 
         BenchJob(
             artifact=artifact,
             runtime=runtime,
-            runtime_version=device.version(found) if found else None,
+            runtime_version=device.version(chosen) if chosen else None,
             delegate=name,
             inputs=order.inputs_of(artifact),
             reference=None if reason else order.reference_of(artifact),
@@ -119,16 +119,16 @@ def expected_outputs(jobs: Sequence[BenchJob]) -> list[Mapping[str, Array] | Non
     once a file.
     """
     known: dict[str, Mapping[str, Array]] = {}
-    found: list[Mapping[str, Array] | None] = []
+    expected: list[Mapping[str, Array] | None] = []
     for job in jobs:
         if job.not_run is not None:
-            found.append(None)
+            expected.append(None)
         elif job.reference is not None:
-            found.append(job.reference.outputs)
+            expected.append(job.reference.outputs)
         else:
             path = str(job.artifact.path)
             if path not in known:
                 with Session(job.artifact) as session:
                     known[path] = session.run(job.inputs)
-            found.append(known[path])
-    return found
+            expected.append(known[path])
+    return expected

@@ -69,17 +69,17 @@ def judge(
         wanted: name to what the outputs should be, N samples.
         outputs: sample and outputs of runs.
     """
-    found = [
+    compared = [
         {name: compare(wanted[name][sample : sample + 1], array) for name, array in arrays.items()}
         for sample, arrays in outputs
     ]
     ratios = [
         item.psnr_db
-        for differences in found
+        for differences in compared
         for item in differences.values()
         if item.psnr_db is not None
     ]
-    reasons = (_reason(job, differences) for differences in found)
+    reasons = (_reason(job, differences) for differences in compared)
     return Judgement(
         min(ratios, default=None), next((reason for reason in reasons if reason), None)
     )

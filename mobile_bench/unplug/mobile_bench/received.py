@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from unplug.core import ReportError, parse_json
-from unplug.export import PRECISIONS, digest_inputs
+from unplug.export import PRECISIONS
 
 from .bench_report import SCHEMA, BenchReport, BenchRow, Repeat, Where
 from .devices.bench_device import BenchJob, DeviceInfo, Plan, State
@@ -25,7 +25,10 @@ MIN_MS = 1e-9  # a thousandth of a femtosecond; 0 is what a coarse clock says
 MAX_DB = 1e4
 MAX_WINDOWS = 1000
 MAX_TEXT, MAX_TEXTS = 500, 64
+REPORT, ROW = "the report", "a row"
 UPDATE = "Reload the page, or update the app, so that both are of one version of unplug"
+NOT_ASKED = ("model_type", "bytes", "flops")
+"""What a row repeats from the plan and nothing is worked out from; it is taken from the job."""
 AGAIN = "Run the benchmark again; what was measured before is kept"
 
 
@@ -34,7 +37,6 @@ def check_received(
     jobs: Sequence[BenchJob],
     plan: Plan,
     where: Where | None = None,
-    what: str = "the report",
 ) -> tuple[BenchRow, ...]:
     """The rows of a report that something else wrote, in the order of the jobs.
 
@@ -43,41 +45,43 @@ def check_received(
         jobs: what was asked for; each row must be of one of them, none of two.
         plan: how.
         where: where the rows were taken, if that is known better here than there.
-        what: its name in errors.
 
     Raises:
         ReportError: another schema version, unknown fields, numbers that cannot be, or a row of
             something else.
     """
-    report = _read(raw, what)
-    found: dict[int, BenchRow] = {}
+    report = _read(raw, REPORT)
+    rows: dict[int, BenchRow] = {}
     for row in report.rows:
-        number = _job_of(row, jobs, what)
-        if number in found:
-            raise ReportError(what, f"it has two rows of {row.file} on {row.delegate_asked}", AGAIN)
-        found[number] = check_row(row, jobs[number], plan, where, what)
-    return tuple(found[number] for number in sorted(found))
+        number = _job_of(row, jobs)
+        if number in rows:
+            raise ReportError(
+                REPORT, f"it has two rows of {row.file} on {row.delegate_asked}", AGAIN
+            )
+        rows[number] = check_row(row, jobs[number], plan, where, REPORT)
+    return tuple(rows[number] for number in sorted(rows))
 
 
-def read_row(raw: bytes, what: str = "a row") -> BenchRow:
+def read_row(raw: bytes) -> BenchRow:
     """One row as JSON, its fields and their types checked and nothing else.
 
     Raises:
         ReportError: it is no row.
     """
     head = {"schema": SCHEMA, "seed": 0, "versions": {}, "git_revision": None}
-    return _read(json.dumps({**head, "rows": [_json(raw, what)]}).encode(), what).rows[0]
+    return _read(json.dumps({**head, "rows": [_json(raw, ROW)]}).encode(), ROW).rows[0]
 
 
 def check_row(
-    row: BenchRow, job: BenchJob, plan: Plan, where: Where | None = None, what: str = "a row"
+    row: BenchRow, job: BenchJob, plan: Plan, where: Where | None = None, what: str = ROW
 ) -> BenchRow:
     """A row of one job as this side would have written it.
 
     Args:
         row: from outside; of what it says only the measurements and the names of the device are
             taken.
-        job, plan, where, what: see `check_received`.
+        job, plan, where: see `check_received`.
+        what: its name in errors.
 
     Raises:
         ReportError: it is not of this job, or its numbers cannot be.
@@ -117,7 +121,7 @@ def check_row(
     return replace(made, status="failed" if stopped else "ok", valid=not reasons, reasons=reasons)
 
 
-def rechecked(report: BenchReport, what: str = "the report") -> BenchReport:
+def rechecked(report: BenchReport) -> BenchReport:
     """A report that a page wrote with nobody asking for it: bounded, its derived numbers and
     verdicts worked out anew.
 
@@ -126,16 +130,18 @@ def rechecked(report: BenchReport, what: str = "the report") -> BenchReport:
     Raises:
         ReportError: its numbers cannot be.
     """
-    return replace(report, rows=tuple(_rechecked(row, what) for row in report.rows))
+    return replace(report, rows=tuple(map(_rechecked, report.rows)))
 
 
-def _rechecked(row: BenchRow, what: str) -> BenchRow:
+def _rechecked(row: BenchRow) -> BenchRow:
     sustain_s = 1.0 if row.mode == "sustained" else None
     plan = Plan(
         threads=row.threads, warmup=row.warmup, iterations=row.iterations, sustain_s=sustain_s
     )
     for problem in _impossible(row, plan):
-        raise ReportError(what, f"{row.file[:100]} on {row.delegate_asked[:40]}: {problem}", AGAIN)
+        raise ReportError(
+            REPORT, f"{row.file[:100]} on {row.delegate_asked[:40]}: {problem}", AGAIN
+        )
     if not row.repeats:
         return replace(row, status="failed" if row.status == "ok" else row.status, valid=False)
     stopped = row.reasons[:1] if row.status != "ok" else ()
@@ -171,35 +177,24 @@ def _json(raw: bytes, what: str) -> Any:
         raise ReportError(what, "it is not valid JSON", AGAIN) from error
 
 
-def _job_of(row: BenchRow, jobs: Sequence[BenchJob], what: str) -> int:
-    own = (row.artifact_sha256, row.file, row.runtime, row.delegate_asked)
+def _job_of(row: BenchRow, jobs: Sequence[BenchJob]) -> int:
+    wanted = (row.artifact_sha256, row.file, row.runtime, row.delegate_asked)
     for number, job in enumerate(jobs):
-        if own == (job.artifact.card.sha256, job.artifact.card.file, job.runtime, job.delegate):
+        if wanted == (job.artifact.card.sha256, job.artifact.card.file, job.runtime, job.delegate):
             return number
     why = (
         f"it has a row of {row.file[:100]!r} on {row.runtime[:40]!r} {row.delegate_asked[:40]!r}, "
         "which nobody asked for"
     )
-    raise ReportError(what, why, AGAIN)
+    raise ReportError(REPORT, why, AGAIN)
 
 
 def _stranger(row: BenchRow, job: BenchJob, plan: Plan) -> Iterator[str]:
     """What is not as it was asked for."""
-    wanted = {
-        "file": job.artifact.card.file,
-        "artifact_sha256": job.artifact.card.sha256,
-        "model_sha256": job.artifact.card.checkpoint_sha256,
-        "target": job.artifact.card.target,
-        "precision": job.artifact.card.precision,
-        "runtime": job.runtime,
-        "delegate_asked": job.delegate,
-        "inputs_sha256": digest_inputs(job.inputs),
-        "parity_reference": "first_run" if job.reference is None else "checkpoint",
-        "mode": "sustained" if plan.sustain_s else "burst",
-        "warmup": plan.warmup,
-        "iterations": plan.iterations,
-    }
+    wanted = {**job.row_facts(), **plan.row_facts(), "delegate_asked": job.delegate}
     for name, value in wanted.items():
+        if name in NOT_ASKED:
+            continue
         if (told := getattr(row, name)) != value:
             yield f"its {name} is {str(told)[:80]!r}, and {str(value)[:80]!r} was asked for"
     if not 1 <= row.threads <= max(plan.threads, 1):
@@ -303,8 +298,8 @@ def _stopped(row: BenchRow, job: BenchJob, plan: Plan) -> str | None:
     if row.status == "ok" and not missing:
         return None
     reason = row.reasons[0] if row.reasons else "it was not told why"
-    own = f"{len(row.repeats)} of {plan.starts} cold starts were timed"
-    return reason if not row.repeats or reason.startswith(own) else f"{own}: {reason}"
+    early = f"{len(row.repeats)} of {plan.starts} cold starts were timed"
+    return reason if not row.repeats or reason.startswith(early) else f"{early}: {reason}"
 
 
 def _judged(repeat: Repeat, precision: str) -> Repeat:

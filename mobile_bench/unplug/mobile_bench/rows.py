@@ -10,7 +10,6 @@ from statistics import median
 from typing import Any
 
 from unplug.core import Estimate
-from unplug.export import digest_inputs
 
 from .bench_report import BenchRow, Repeat, Window
 from .devices.bench_device import BenchJob, DeviceInfo, Plan, State, Untimed
@@ -137,12 +136,12 @@ def derived(row: BenchRow, *, reasons: Sequence[str] = (), load: float | None = 
     told = warnings(
         repeats, slope=slope, outliers=outliers, delegated=delegated, sustained=sustained, load=load
     )
-    found = (*reasons, *refused)
+    refused_for = (*reasons, *refused)
     return replace(
         row,
         repeats=repeats,
-        valid=not found,
-        reasons=found,
+        valid=not refused_for,
+        reasons=refused_for,
         warnings=tuple(told),
         delegate_got=repeats[0].delegate_got,
         drift=None if slope is None else slope.value,
@@ -167,17 +166,15 @@ def _summaries(repeats: Sequence[Repeat]) -> dict[str, Any]:
     pooled = [latency for repeat in repeats for latency in repeat.latencies_ms]
     medians = [repeat.summary.p50 for repeat in repeats]
     typical = typical_latency(medians)
+    # of a tool that tells summaries only, several cannot be pooled
+    alone = repeats[0].summary if len(repeats) == 1 else None
     return {
         "init_ms_cold": _median(repeat.init_ms for repeat in repeats),
         "first_inference_ms": _median(repeat.first_inference_ms for repeat in repeats),
         "enqueue_ms": _median(repeat.enqueue_ms for repeat in repeats),
         "read_back_ms": _median(repeat.read_back_ms for repeat in repeats),
         "energy_mj": _median(repeat.energy_mj for repeat in repeats),
-        "summary": summarize(pooled)
-        if pooled
-        else repeats[0].summary
-        if len(repeats) == 1
-        else None,
+        "summary": summarize(pooled) if pooled else alone,
         "median_ms": None if typical is None else typical.value,
         "median_ci95_ms": None if typical is None else typical.ends,
         "spread": relative_spread(medians),
@@ -185,26 +182,8 @@ def _summaries(repeats: Sequence[Repeat]) -> dict[str, Any]:
 
 
 def _facts(info: DeviceInfo, job: BenchJob, plan: Plan) -> dict[str, Any]:
-    card = job.artifact.card
-    return {
-        **asdict(info),
-        "file": card.file,
-        "model_type": card.model_type,
-        "model_sha256": card.checkpoint_sha256,
-        "artifact_sha256": card.sha256,
-        "target": card.target,
-        "precision": card.precision,
-        "bytes": card.bytes,
-        "runtime": job.runtime,
-        "runtime_version": job.runtime_version,
-        "threads": plan.threads,
-        "mode": "sustained" if plan.sustain_s else "burst",
-        "warmup": plan.warmup,
-        "iterations": plan.iterations,
-        "parity_reference": "first_run" if job.reference is None else "checkpoint",
-        "inputs_sha256": digest_inputs(job.inputs),
-        "flops": card.flops,
-    }
+    how = {"runtime_version": job.runtime_version, "threads": plan.threads}
+    return {**asdict(info), **job.row_facts(), **plan.row_facts(), **how}
 
 
 def _drift(repeats: Sequence[Repeat]) -> Estimate | None:

@@ -17,6 +17,7 @@ MIN_SAMPLES_P99 = 1000  # ten samples above it; with fewer, p99 is one or two ou
 MIN_SAMPLES_DRIFT = 8  # below it a slope is noise
 MAX_DRIFT_POINTS = 200  # the slope looks at all pairs of these
 LEVEL = 0.95
+"""Probability that an interval should cover what it is of."""
 MAX_EXPONENT = (
     700.0  # e^700 is 1e304: an end of an interval beyond it says as little, and e^710 is no number
 )
@@ -80,12 +81,11 @@ def summarize(latencies_N: Sequence[float]) -> Summary:
     )
 
 
-def mean_interval(values_R: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Student's interval of a mean: mean +- t(R - 1) s / sqrt(R).
+def mean_interval(values_R: Sequence[float]) -> Estimate:
+    """Student's interval of a mean, at `LEVEL`: mean +- t(R - 1) s / sqrt(R).
 
     Args:
         values_R: one number a cold start.
-        level: probability that the interval should cover the true mean.
 
     Example:
         >>> mean_interval([1.0, 2.0, 3.0]).value, mean_interval([1.0]).ends
@@ -97,11 +97,11 @@ def mean_interval(values_R: Sequence[float], level: float = LEVEL) -> Estimate:
         return Estimate(value=mean, low=None, high=None)
     from scipy.stats import t
 
-    half = float(t.ppf(0.5 + level / 2, count - 1)) * float(data_R.std(ddof=1)) / math.sqrt(count)
+    half = float(t.ppf(0.5 + LEVEL / 2, count - 1)) * float(data_R.std(ddof=1)) / math.sqrt(count)
     return Estimate(value=mean, low=mean - half, high=mean + half)
 
 
-def typical_latency(medians_R: Sequence[float], level: float = LEVEL) -> Estimate | None:
+def typical_latency(medians_R: Sequence[float]) -> Estimate | None:
     """Geometric mean of the cold starts' medians, with Student's interval on their logarithms.
 
     Runs of one cold start share its clock, its memory and its neighbours: they are not independent,
@@ -110,7 +110,6 @@ def typical_latency(medians_R: Sequence[float], level: float = LEVEL) -> Estimat
 
     Args:
         medians_R: one a cold start, in milliseconds.
-        level: probability that the interval should cover the true typical latency.
 
     Returns:
         None where a clock too coarse says zero.
@@ -122,7 +121,7 @@ def typical_latency(medians_R: Sequence[float], level: float = LEVEL) -> Estimat
     """
     if min(medians_R) <= 0.0:
         return None
-    logs = mean_interval(np.log(medians_R).tolist(), level)
+    logs = mean_interval(np.log(medians_R).tolist())
     low, high = logs.ends or (None, None)
     return Estimate(
         value=exp(logs.value),

@@ -32,20 +32,20 @@ def windows(
         return ()
     edges = np.linspace(0.0, float(ends[-1]), count + 1)
     places = np.clip(np.searchsorted(edges, ends, side="left"), 1, count) - 1
-    found = []
+    curve = []
     for place in np.unique(places):
-        own = latencies[places == place]
-        p50, p95 = np.percentile(own, (50.0, 95.0)).tolist()
-        found.append(
+        inside = latencies[places == place]
+        p50, p95 = np.percentile(inside, (50.0, 95.0)).tolist()
+        curve.append(
             Window(
                 start_s=float(edges[place]),
                 end_s=float(edges[place + 1]),
-                count=len(own),
+                count=len(inside),
                 p50=p50,
                 p95=p95,
             )
         )
-    return tuple(found)
+    return tuple(curve)
 
 
 def throttling(curve: Sequence[Window]) -> float | None:

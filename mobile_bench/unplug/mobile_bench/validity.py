@@ -54,9 +54,9 @@ def parity_floor(precision: str, delegate: str) -> float:
         >>> parity_floor("fp32", "gpu"), parity_floor("fp32", "gpu-fp16")
         (100.0, 60.0)
     """
-    own = PRECISIONS.get(precision).min_psnr_db
+    least = PRECISIONS.get(precision).min_psnr_db
     half = PRECISIONS.get("fp16").min_psnr_db
-    return min(own, half) if delegate.endswith("-fp16") else own
+    return min(least, half) if delegate.endswith("-fp16") else least
 
 
 def peak_flops(precision: str, delegate: str, threads: int) -> float | None:

@@ -44,9 +44,7 @@ from .factories import tried as tried
 from .factories import trust as trust
 from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK
-from .lora_slots import slots_of as slots_of
 from .multi_plugin import MultiPlugin as MultiPlugin
-from .plugin_sizes import PLUGIN_SIZES as PLUGIN_SIZES
 from .text_encoder import check_text_encoder as check_text_encoder
 from .unet_levels import level_differences as level_differences
 from .unet_levels import read_base as read_base

@@ -176,9 +176,9 @@ class Adopted:
     def _own(self, name: str) -> Callable[..., Any]:
         check_trusted(self.call)
         try:
-            found: Any = import_module(self.package)
+            factory: Any = import_module(self.package)
             for part in name.split("."):
-                found = getattr(found, part)
+                factory = getattr(factory, part)
         except (Exception, SystemExit) as error:
             why = (
                 "its module ends the program"
@@ -187,7 +187,7 @@ class Adopted:
             )
             fix = "Install its package or name its folder in PYTHONPATH, or check the name"
             raise InputError(f"factory {self.factory}", why, fix) from error
-        return found  # type: ignore[no-any-return]
+        return factory  # type: ignore[no-any-return]
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,20 +9,19 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
-from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
-from huggingface_hub.constants import SAFETENSORS_SINGLE_FILE
-from huggingface_hub.errors import EntryNotFoundError
+from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
-from unplug.core import CheckpointError, InputError, IOSpec, TensorSpec
+from unplug.core import InputError, IOSpec, TensorSpec
 
 from .adopted import Adopted, Normalized
 from .age_sizes import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, Size
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights
-from .checkpoint import load_weights
+from .bounds import check_whole, is_whole
+from .checkpoint import WEIGHTS, find_checkpoint, load_checkpoint
 
 AGE_EDGES = (0, 6, 13, 16, 18, 21, 25, 30, 40, 50, 60, 70, 80, 100)
 """Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything
@@ -190,18 +189,8 @@ class AgePredictor(
     @property
     def iospec(self) -> IOSpec:
         """The named tensors, with a batch of one."""
-        side = self.image_size
         return IOSpec(
-            inputs=(
-                TensorSpec(
-                    name="image",
-                    shape=(1, 3, side, side),
-                    layout="NCHW",
-                    range=(0.0, 1.0),
-                    colour="RGB",
-                    description="A face, cropped to a square",
-                ),
-            ),
+            inputs=(face_spec(self.image_size),),
             outputs=(
                 TensorSpec(
                     name="age_logits",
@@ -243,31 +232,41 @@ class AgePredictor(
         return super().save_pretrained(save_directory, config=config, **kwargs)
 
     @classmethod
-    def _from_pretrained(
-        cls, *, model_id: str, map_location: str = "cpu", strict: bool = True, **kwargs: Any
-    ) -> (
-        AgePredictor
-    ):  # huggingface_hub's own falls back to a pickle, and leaves missing tensors as they are
-        hub = {name: kwargs.pop(name) for name in HUB_ARGUMENTS if name in kwargs}
-        try:
-            model = cls(**kwargs)
-        except (TypeError, ValueError, OverflowError, InputError) as error:
-            raise CheckpointError(
-                f"{model_id}/config.json", str(error), "Restore the file saved with the weights"
-            ) from error
-        if Path(model_id).is_dir():
-            weights = Path(model_id) / SAFETENSORS_SINGLE_FILE
-        else:
-            try:
-                weights = Path(
-                    hf_hub_download(repo_id=model_id, filename=SAFETENSORS_SINGLE_FILE, **hub)
-                )
-            except EntryNotFoundError as error:
-                raise CheckpointError(
-                    model_id, "no model.safetensors in it", "Save the weights as safetensors"
-                ) from error
-        load_weights(model, weights)
-        return model.to(map_location).eval()
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        subfolder: str = "",
+        **hub: Any,
+    ) -> Self:
+        """Loads it in eval mode, from a folder or the hub; nothing of its files is trusted.
+
+        huggingface_hub's own falls back to a pickle, and leaves missing tensors as they are.
+
+        Args:
+            pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
+            subfolder: where in it the model lies.
+            hub: see `find_checkpoint`.
+
+        Raises:
+            CheckpointError: see `load_checkpoint`.
+            InputError: an argument that is not known here.
+        """
+        folder = find_checkpoint(pretrained_model_name_or_path, WEIGHTS, subfolder=subfolder, **hub)
+        model: Self = load_checkpoint(folder, expect="age").model
+        return model
+
+
+def face_spec(side: int) -> TensorSpec:
+    """The picture that age models take, of a batch of one."""
+    return TensorSpec(
+        name="image",
+        shape=(1, 3, side, side),
+        layout="NCHW",
+        range=(0.0, 1.0),
+        colour="RGB",
+        description="A face, cropped to a square",
+    )
 
 
 def pooled(trunk: Any, image_BCHW: Tensor) -> Tensor:
@@ -277,9 +276,6 @@ def pooled(trunk: Any, image_BCHW: Tensor) -> Tensor:
     x_BCHW = trunk.head(trunk.blocks(trunk.stem(image_BCHW * 2.0 - 1.0)))
     # Pooling, not a mean over two axes: LiteRT's converter would transpose in front of that.
     return nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1)
-
-
-HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 
 
 def _check_arguments(
@@ -301,7 +297,7 @@ def _check_arguments(
         raise InputError(
             f"size {size!r}", "no such age predictor", f"Choose one of {', '.join(SIZES)}"
         )
-    if not isinstance(image_size, int) or not MIN_IMAGE_SIZE <= image_size <= MAX_IMAGE_SIZE:
+    if not is_whole(image_size, MIN_IMAGE_SIZE, MAX_IMAGE_SIZE):
         raise InputError(
             f"image size {image_size}",
             "out of range",
@@ -322,12 +318,7 @@ def _check_arguments(
         raise InputError(
             "an adopted network", "random features and dropout are its own affair", "Leave them 0"
         )
-    if not isinstance(random_features, int) or not 0 <= random_features <= MAX_RANDOM_FEATURES:
-        raise InputError(
-            f"random_features {random_features!r}",
-            "out of range",
-            f"Use 0 to {MAX_RANDOM_FEATURES}",
-        )
+    check_whole("random_features", random_features, 0, MAX_RANDOM_FEATURES)
 
 
 def check_edges(edges: Sequence[float]) -> None:

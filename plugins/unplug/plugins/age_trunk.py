@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from unplug.core import IOSpec, TensorSpec, write_json
 
-from .age import AgePredictor, pooled
+from .age import AgePredictor, face_spec, pooled
 from .age_sizes import SIZES
-
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+from .checkpoint import WEIGHTS
 
 
 class AgeTrunk(nn.Module):
@@ -45,10 +44,8 @@ class AgeTrunk(nn.Module):
     def of(cls, model: AgePredictor) -> AgeTrunk:
         """The trunk of a predictor, with its weights."""
         trunk = cls(size=model.size, image_size=model.image_size)
-        own = trunk.state_dict()
-        trunk.load_state_dict(
-            {name: value for name, value in model.state_dict().items() if name in own}
-        )
+        weights = model.state_dict()
+        trunk.load_state_dict({name: weights[name] for name in trunk.state_dict()})
         return trunk.eval()
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
@@ -58,22 +55,13 @@ class AgeTrunk(nn.Module):
     @property
     def iospec(self) -> IOSpec:
         """The named tensors, with a batch of one."""
-        side, channels = self.image_size, SIZES[self.size].head
-        image = TensorSpec(
-            name="image",
-            shape=(1, 3, side, side),
-            layout="NCHW",
-            range=(0.0, 1.0),
-            colour="RGB",
-            description="A face, cropped to a square",
-        )
         features = TensorSpec(
             name="features",
-            shape=(1, channels),
+            shape=(1, SIZES[self.size].head),
             layout="NC",
             description="What the head is computed over",
         )
-        return IOSpec(inputs=(image,), outputs=(features,))
+        return IOSpec(inputs=(face_spec(self.image_size),), outputs=(features,))
 
     def save_pretrained(self, save_directory: str | Path) -> None:
         """Writes ``config.json`` and ``model.safetensors`` into an existing folder, for
@@ -83,7 +71,7 @@ class AgeTrunk(nn.Module):
 
         folder = Path(save_directory)
         write_json(
-            folder / CONFIG,
+            folder / "config.json",
             {"model_type": "age-trunk", "size": self.size, "image_size": self.image_size},
         )
         save_file(

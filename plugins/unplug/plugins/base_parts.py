@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet, read_json
 
-from .unet_levels import MAX_CHANNELS, MAX_LEVELS, read_base, residual_specs
+from .bounds import check_at_most
+from .unet_levels import MAX_CHANNELS, MAX_LEVELS, MAX_SAMPLE_SIZE, read_base, residual_specs
 
 try:
     with quiet():
@@ -29,7 +30,7 @@ except ImportError as error:
 
 TOKENS = 77
 """Of Stable Diffusion's prompts; used where no text encoder lies beside the UNet."""
-MAX_TOKENS, MAX_LAYERS, MAX_SAMPLE_SIZE, MAX_KERNEL = 1024, 16, 4096, 15
+MAX_LAYERS, MAX_KERNEL = 16, 15
 MAX_DEPTH = 256
 """Layers of attention in all blocks: Stable Diffusion has 8, and each is forty modules to build."""
 MAX_CONFIG_BYTES, MAX_TENSOR_BYTES = 2**20, 2**30
@@ -41,7 +42,7 @@ DECODER_LIMITS = {
     "latent_channels": MAX_CHANNELS,
 }
 UNET_LIMITS = DECODER_LIMITS | {
-    "text_tokens": MAX_TOKENS,
+    "text_tokens": 1024,
     "transformer_layers_per_block": MAX_LAYERS,
     "cross_attention_dim": MAX_CHANNELS,
     "downsample_padding": 1,
@@ -99,10 +100,10 @@ class BaseUNet(UNet2DConditionModel):
         """The predicted noise, or whatever the base predicts, of the shape of `z_BCHW`."""
         # diffusers pops the list, and adds the last one in place.
         added = [residual + 0.0 for residual in residuals] or None
-        found = super().forward(
+        (predicted,) = super().forward(
             z_BCHW, t_B, text_BTD, down_intrablock_additional_residuals=added, return_dict=False
         )
-        return (found[0],)
+        return (predicted,)
 
     @property
     def iospec(self) -> IOSpec:
@@ -152,10 +153,7 @@ class GuidedUNet(nn.Module):
         super().__init__()
         self.unet = BaseUNet(**config)
 
-    @staticmethod
-    def complete_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-        """See `BaseUNet.complete_config`."""
-        return BaseUNet.complete_config(folder, config)
+    complete_config = staticmethod(BaseUNet.complete_config)
 
     def rename_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Gives the tensors of a UNet's file the names that they have in here."""
@@ -174,22 +172,22 @@ class GuidedUNet(nn.Module):
         `z_BCHW`.
         """
         both = [torch.cat([residual, residual]) for residual in residuals]
-        (found,) = self.unet(
+        (predicted,) = self.unet(
             torch.cat([z_BCHW, z_BCHW]),
             torch.cat([t_B, t_B]),
             torch.cat([text_BTD, negative_BTD]),
             *both,
         )
-        return tuple(found.chunk(2))
+        return tuple(predicted.chunk(2))
 
     @property
     def iospec(self) -> IOSpec:
         """The named tensors of a `BaseUNet`, and `negative_hidden_states` to `noise_pred_negative`
         beside them.
         """
-        own = self.unet.iospec
-        sample, timestep, text, *residuals = own.inputs
-        (predicted,) = own.outputs
+        bare = self.unet.iospec
+        sample, timestep, text, *residuals = bare.inputs
+        (predicted,) = bare.outputs
         negative = replace(
             text,
             name="negative_hidden_states",
@@ -237,6 +235,7 @@ class BaseDecoder(AutoencoderKL):
 
     def forward(self, z_BCHW: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """Images (B, 3, H times the downscale, W times it) in [0, 1]."""
+        # diffusers' pipelines scale latents before they decode them; here one file does both.
         z_BCHW = z_BCHW / self.config["scaling_factor"] + (self.config["shift_factor"] or 0.0)
         shown = torch.relu(self.decode(z_BCHW, return_dict=False)[0] / 2 + 0.5)
         # Of a clamp LiteRT's converter makes RELU_0_TO_1, which its GPU delegate does not take.
@@ -268,8 +267,7 @@ def check_unet(config: Mapping[str, Any]) -> None:
     """Refuses a UNet's configuration that asks for more than any base has; `InputError` names the
     setting.
     """
-    _check_integers(config, UNET_LIMITS)
-    _check_widths(config)
+    _check_sizes(config, UNET_LIMITS)
     layers = math.prod(
         config.get(name, 1) for name in ("layers_per_block", "transformer_layers_per_block")
     )
@@ -285,17 +283,17 @@ def check_decoder(config: Mapping[str, Any]) -> None:
     """Refuses an autoencoder's configuration that asks for more than any base has; `InputError`
     names the setting.
     """
-    _check_integers(config, DECODER_LIMITS)
-    _check_widths(config)
+    _check_sizes(config, DECODER_LIMITS)
 
 
-def _check_widths(config: Mapping[str, Any]) -> None:
+def _check_sizes(config: Mapping[str, Any], limits: Mapping[str, int]) -> None:
+    check_at_most(config, limits)
     widths = config.get("block_out_channels", (1,))
     count = len(widths) if isinstance(widths, list | tuple) else 0
     if not 1 <= count <= MAX_LEVELS:
         raise InputError(f"{count} block_out_channels", "out of range", f"Use 1 to {MAX_LEVELS}")
     named = {f"block_out_channels[{place}]": width for place, width in enumerate(widths)}
-    _check_integers(named, dict.fromkeys(named, MAX_CHANNELS))
+    check_at_most(named, dict.fromkeys(named, MAX_CHANNELS))
 
 
 def _check_scale(name: str, value: Any, least: float) -> None:
@@ -305,13 +303,3 @@ def _check_scale(name: str, value: Any, least: float) -> None:
             "latents cannot be scaled by it",
             "Use what diffusers wrote",
         )
-
-
-def _check_integers(config: Mapping[Any, Any], limits: Mapping[Any, int]) -> None:
-    """Raises where a configuration asks for more than any base has: it may come from anybody."""
-    for name, most in limits.items():
-        value = config.get(name, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise InputError(
-                f"{name} {str(value)[:200]}", "out of range", f"Use a whole number from 1 to {most}"
-            )

@@ -6,6 +6,9 @@ without bias, so that every exporter can fold them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -71,6 +74,7 @@ class ConvNormAct(nn.Sequential):
             conv = nn.Conv2d(
                 in_channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False
             )
+        # No bias in front of a norm, which has one: exporters fold both into one convolution.
         layers: list[nn.Module] = [conv, nn.BatchNorm2d(out_channels)]
         if act:
             layers.append(nn.ReLU6())
@@ -107,6 +111,8 @@ class InvertedBottleneck(nn.Module):
         kernel: int = 3,
     ) -> None:
         super().__init__()
+        # The wide tensor lies between two narrow ones; the projection stays linear, for a rectifier
+        # on few channels loses what it cuts off (the paper's section 3.2).
         middle = in_channels * expand
         self.expand = ConvNormAct(in_channels, middle, kernel=1) if expand != 1 else nn.Identity()
         self.depthwise = ConvNormAct(middle, middle, kernel=kernel, stride=stride, groups=middle)
@@ -116,6 +122,27 @@ class InvertedBottleneck(nn.Module):
     def forward(self, x_BCHW: Tensor) -> Tensor:
         y_BCHW: Tensor = self.project(self.depthwise(self.expand(x_BCHW)))
         return x_BCHW + y_BCHW if self.residual else y_BCHW
+
+
+def halving_stem(
+    in_channels: int, widths: Sequence[int], *, stride: int = 2, expand: int = 1
+) -> nn.Sequential:
+    """A convolution and inverted bottlenecks, each of which halves height and width.
+
+    Args:
+        in_channels: C of the input.
+        widths: C behind each of them.
+        stride: 1 or 2, of the convolution.
+        expand: see `InvertedBottleneck`.
+
+    Example:
+        >>> halving_stem(3, (8, 16))(torch.zeros(1, 3, 8, 8)).shape
+        torch.Size([1, 16, 2, 2])
+    """
+    return nn.Sequential(
+        ConvNormAct(in_channels, widths[0], stride=stride),
+        *(InvertedBottleneck(a, b, stride=2, expand=expand) for a, b in pairwise(widths)),
+    )
 
 
 def bottleneck_stage(

@@ -138,6 +138,8 @@ SHAPE: dict[str, Any] = {
 """What readers of a record take for granted about the values that it has: a kind, or an object with
 more of them.
 """
+ANOTHER = "This is the checkpoint of another model"
+AGAIN = "Restore the file that was saved with the weights"
 HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
@@ -316,42 +318,30 @@ def _check_shape(value: Any, shape: Any, place: str, path: Path) -> None:
     """Refuses a record that holds, where readers look, something of another kind; what is not there
     they tell of themselves.
     """
-    if isinstance(shape, dict):
-        if not isinstance(value, dict):
-            raise CheckpointError(
-                str(path),
-                f"its {place} is no object",
-                "Restore the file that was saved with the weights",
-            )
-        for key in shape.keys() & value.keys():
-            _check_shape(
-                value[key], shape[key], f"{place}.{key}" if place != "record" else key, path
-            )
-        return
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = {
-        str: isinstance(value, str),
-        list: isinstance(value, list),
-        int: number and isinstance(value, int),
-        float: number and 0 <= value < MAX_NUMBER,
-    }
-    if not fits[shape] or (shape is int and abs(value) >= MAX_NUMBER):
-        wanted = {str: "text", list: "list", int: "whole number", float: "number from 0 on"}[shape]
-        raise CheckpointError(
-            str(path),
-            f"its {place} is no {wanted}",
-            "Restore the file that was saved with the weights",
-        )
+    fits, wanted = {
+        dict: (isinstance(value, dict), "object"),
+        str: (isinstance(value, str), "text"),
+        list: (isinstance(value, list), "list"),
+        int: (number and isinstance(value, int) and abs(value) < MAX_NUMBER, "whole number"),
+        float: (number and 0 <= value < MAX_NUMBER, "number from 0 on"),
+    }[dict if isinstance(shape, dict) else shape]
+    if not fits:
+        raise CheckpointError(str(path), f"its {place} is no {wanted}", AGAIN)
+    if isinstance(shape, dict):
+        for key in shape.keys() & value.keys():
+            inner = f"{place}.{key}" if place != "record" else key
+            _check_shape(value[key], shape[key], inner, path)
 
 
 def _read_object(path: Path, **limits: int) -> dict[str, Any]:
     try:
-        found = read_json(path, **limits)
+        value = read_json(path, **limits)
     except InputError as error:
         raise CheckpointError(error.what, error.why, error.fix) from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise CheckpointError(str(path), "it is not an object", "Train or export it again")
-    return found
+    return value
 
 
 def find_checkpoint(
@@ -380,10 +370,10 @@ def find_checkpoint(
 
     try:
         for file in (weights, "config.json"):
-            found = hf_hub_download(
+            fetched = hf_hub_download(
                 repo_id=str(path), filename=file, subfolder=subfolder or None, **hub
             )
-        return Path(found).parent
+        return Path(fetched).parent
     except (EntryNotFoundError, HFValidationError, OSError) as error:
         why = f"no such folder, and the hub gave no {file} ({str(error).splitlines()[0]})"
         raise CheckpointError(str(path), why, "Check the name") from error
@@ -406,15 +396,17 @@ def weights_file(folder: Path, variant: str | None = None) -> Path:
         CheckpointError: several variants of which none is `VARIANTS`'.
     """
     files = sorted(folder.iterdir(), reverse=True) if folder.is_dir() else []
-    found = {name: file for file in files if (name := variant_of(file)) != ""}
+    by_variant = {name: file for file in files if (name := variant_of(file)) != ""}
     known = (
-        [name for name in (variant, *VARIANTS) if name in found] if variant is None else [variant]
+        [name for name in (variant, *VARIANTS) if name in by_variant]
+        if variant is None
+        else [variant]
     )
-    others = sorted(name for name in found if name is not None)
+    others = sorted(name for name in by_variant if name is not None)
     if not known and len(others) > 1:
         why = f"it holds the variants {', '.join(others)}, and no weights without one"
         raise CheckpointError(str(folder), why, "Keep one of them")
-    return found.get((*known, *others, None)[0], folder / WEIGHTS)
+    return by_variant.get((*known, *others, None)[0], folder / WEIGHTS)
 
 
 def variant_of(file: Path) -> str | None:
@@ -525,7 +517,7 @@ def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any])
         raise CheckpointError(
             f"{folder}/config.json",
             str(error)[:300],
-            "Restore the file that was saved with the weights",
+            AGAIN,
         ) from error
     load_weights(model, weights)
     return model.eval()
@@ -545,14 +537,17 @@ def check_size(build: Callable[[], Any], weights: Path) -> None:
     """
     import torch
 
+    # There tensors have shapes, and no memory is taken for their numbers.
     with torch.device("meta"):
         model = build()
     stored = model.state_dict()
-    own = {name: item.numel() for name, item in (*model.named_parameters(), *model.named_buffers())}
-    free = sum(count for name, count in own.items() if name not in stored)
+    numbers = {
+        name: tensor.numel() for name, tensor in (*model.named_parameters(), *model.named_buffers())
+    }
+    free = sum(count for name, count in numbers.items() if name not in stored)
     size = sum(file.stat().st_size for file in weight_shards(weights))
     for what, count, most in (
-        ("parameters", sum(own.values()) - free, size),
+        ("parameters", sum(numbers.values()) - free, size),
         ("buffers", free, size + FREE_NUMBERS),
     ):
         if count > most:
@@ -595,7 +590,7 @@ def load_weights(model: Any, weights: Path) -> None:
         CheckpointError: a pickle, not whole, or missing, extra, misshapen, mistyped or non-finite
             tensors.
     """
-    tensors, own = dict[str, Any](), model.state_dict()
+    tensors, wanted = dict[str, Any](), model.state_dict()
     for shard in weight_shards(weights):
         read = _read_tensors(shard)
         for name in sorted(read.keys() & tensors.keys()):
@@ -605,44 +600,40 @@ def load_weights(model: Any, weights: Path) -> None:
         tensors |= read
     if hasattr(model, "rename_tensors"):
         model.rename_tensors(tensors)
+    _add_shared(tensors, wanted)
+    for name in sorted(wanted.keys() ^ tensors.keys()):
+        side = "is missing" if name in wanted else "does not belong to this model"
+        raise CheckpointError(str(weights), f"tensor {name!r} {side}", ANOTHER)
+    for name, tensor in wanted.items():
+        _check_tensor(name, tensors[name], tensor, weights)
+    model.load_state_dict(tensors)
+
+
+def _add_shared(tensors: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """A file holds once what two layers share: adds it under its other names."""
     there = {
         tensor.data_ptr(): name
-        for name, tensor in own.items()
+        for name, tensor in wanted.items()
         if name in tensors and tensor.numel()
     }
-    for name in own.keys() - tensors.keys():  # a file holds what two layers share once
-        if (twin := there.get(own[name].data_ptr())) is not None and own[twin].shape == own[
-            name
-        ].shape:
+    for name in wanted.keys() - tensors.keys():
+        twin = there.get(wanted[name].data_ptr())
+        if twin is not None and wanted[twin].shape == wanted[name].shape:
             tensors[name] = tensors[twin]
-    for name in sorted(own.keys() ^ tensors.keys()):
-        side = "is missing" if name in own else "does not belong to this model"
-        raise CheckpointError(
-            str(weights), f"tensor {name!r} {side}", "This is the checkpoint of another model"
-        )
-    for name, tensor in own.items():
-        if tensors[name].shape != tensor.shape:
-            shapes = f"{list(tensors[name].shape)} where {list(tensor.shape)} is expected"
-            raise CheckpointError(
-                str(weights),
-                f"tensor {name!r} has shape {shapes}",
-                "This is the checkpoint of another model",
-            )
-        if (
-            tensors[name].is_floating_point() != tensor.is_floating_point()
-            or tensors[name].is_complex()
-        ):
-            types = f"{tensors[name].dtype} where {tensor.dtype} is expected"
-            raise CheckpointError(
-                str(weights),
-                f"tensor {name!r} is {types}",
-                "This is the checkpoint of another model",
-            )
-        if not bool(tensors[name].to(tensor.dtype).isfinite().all()):
-            raise CheckpointError(
-                str(weights), f"tensor {name!r} holds NaN or infinity", "Train it again"
-            )
-    model.load_state_dict(tensors)
+
+
+def _check_tensor(name: str, tensor: Any, wanted: Any, weights: Path) -> None:
+    """Refuses a tensor of another shape or kind of number, or with a number that is none."""
+    what, fix = None, ANOTHER
+    if tensor.shape != wanted.shape:
+        what = f"has shape {list(tensor.shape)} where {list(wanted.shape)} is expected"
+    elif tensor.is_floating_point() != wanted.is_floating_point() or tensor.is_complex():
+        what = f"is {tensor.dtype} where {wanted.dtype} is expected"
+    # As the network holds it: 1e300 is finite in a file of float64, and infinite in float32.
+    elif not bool(tensor.to(wanted.dtype).isfinite().all()):
+        what, fix = "holds NaN or infinity", "Train it again"
+    if what is not None:
+        raise CheckpointError(str(weights), f"tensor {name!r} {what}", fix)
 
 
 def _read_tensors(weights: Path) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Shapes: B batch, C channels, H and W of the condition image, L levels of the bas
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -14,15 +13,18 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, IOSpec, MissingExtraError, quiet
 
-from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
+from .blocks import bottleneck_stage, halving_stem, init_weights
 from .diffusers_files import PluginFiles
 from .plugin_sizes import (
     PLUGIN_SIZES,
+    check_condition,
+    check_fit,
     check_plugin_config,
     condition_spec,
     default_size,
     plugin_size,
     stem_channels,
+    unit_range,
 )
 from .unet_levels import level_differences, read_base, residual_levels, residual_specs
 
@@ -99,20 +101,14 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         super().__init__()  # type: ignore[no-untyped-call]
         self.levels = residual_levels(block_out_channels, down_block_types)
         check_plugin_config(dict(self.config), self.levels)
-        first, last = float(input_range[0]), float(input_range[1])
-        self.gain, self.shift = 2.0 / (last - first), -(first + last) / (last - first)
+        self.gain, self.shift = unit_range(self.config)
         behind = stem_channels(stem, downscale, self.levels[0])
         halved = downscale * self.levels[0].scale > 2
-        layers: list[nn.Module] = [
-            ConvNormAct(condition_channels, behind[0], stride=2 if halved else 1)
-        ]
-        layers += [
-            InvertedBottleneck(a, b, stride=2, expand=stem_expand)
-            for a, b in itertools.pairwise(behind)
-        ]
         # Not `stem`: on a diffusers model a name of the configuration hides a submodule of that
         # name.
-        self.entry = nn.Sequential(*layers)
+        self.entry = halving_stem(
+            condition_channels, behind, stride=2 if halved else 1, expand=stem_expand
+        )
         stages, projections = list[nn.Sequential](), list[nn.Conv2d]()
         channels, scale = behind[-1], self.levels[0].scale / 2
         for level, width, depth, factor, kernel in zip(
@@ -193,7 +189,7 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         Raises:
             InputError: the wrong number of channels, or sides that do not divide.
         """
-        self._check_condition(x_BCHW)
+        check_condition(self.config, x_BCHW, self.downscale_factor)
         x_BCHW = self.entry(x_BCHW * self.gain + self.shift)
         residuals = []
         for stage, projection in zip(self.stages, self.projections, strict=True):
@@ -232,23 +228,4 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         Raises:
             InputError: says level by level which channels or resolutions differ.
         """
-        found = level_differences(self.levels, read_base(unet).levels)
-        if found:
-            fix = "Use the base that it was trained for, or train a plugin for this one"
-            raise InputError(
-                f"{self.config['condition']} plugin",
-                f"made for another base ({'; '.join(found)})",
-                fix,
-            )
-
-    def _check_condition(self, x_BCHW: Tensor) -> None:
-        what = f"{self.config['condition']} condition of shape {list(x_BCHW.shape)}"
-        channels, factor = self.config["condition_channels"], self.downscale_factor
-        if x_BCHW.ndim != 4 or x_BCHW.shape[1] != channels:
-            raise InputError(
-                what,
-                f"the plugin takes (batch, {channels}, height, width)",
-                "Convert the image to RGB first",
-            )
-        if x_BCHW.shape[2] % factor or x_BCHW.shape[3] % factor:
-            raise InputError(what, f"its sides are no multiples of {factor}", "Resize it")
+        check_fit(self.config, level_differences(self.levels, read_base(unet).levels))

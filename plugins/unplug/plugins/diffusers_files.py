@@ -75,8 +75,8 @@ class PluginFiles:
         """What becomes ``config.json``, with the word that keeps diffusers' ``T2IAdapter`` from
         taking it for its own.
         """
-        found: dict[str, Any] = json.loads(super().to_json_string())  # type: ignore[misc]
-        return json.dumps(found | {FOREIGN_KEY: FOREIGN_VALUE}, indent=2, sort_keys=True) + "\n"
+        config: dict[str, Any] = json.loads(super().to_json_string())  # type: ignore[misc]
+        return json.dumps(config | {FOREIGN_KEY: FOREIGN_VALUE}, indent=2, sort_keys=True) + "\n"
 
     @staticmethod
     def complete_config(_folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,5 +130,5 @@ class PluginFiles:
         plugin: Any = load_checkpoint(folder, expect=cls.model_type, variant=variant).model
         wanted = dtype or torch_dtype
         # diffusers' own `to` warns for no reason
-        found: Self = plugin if wanted is None else nn.Module.to(plugin, wanted)
-        return found
+        typed: Self = plugin if wanted is None else nn.Module.to(plugin, wanted)
+        return typed

@@ -16,16 +16,16 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet
 
-from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
+from .blocks import bottleneck_stage, halving_stem, init_weights
+from .bounds import check_memory, check_plugin, check_whole, is_whole
 from .diffusers_files import PluginFiles
 from .plugin_sizes import (
-    MAX_ACTIVATION,
     MAX_IMAGE_SIZE,
-    MAX_PARAMETERS,
-    check_ints,
-    check_range,
+    check_condition,
+    check_fit,
     condition_spec,
     repeat,
+    unit_range,
 )
 
 try:
@@ -103,14 +103,9 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         _check(dict(self.config))
-        first, last = float(input_range[0]), float(input_range[1])
-        self.gain, self.shift = 2.0 / (last - first), -(first + last) / (last - first)
+        self.gain, self.shift = unit_range(self.config)
         behind = repeat(stem, round(math.log2(downscale * patch_size)) - 1)
-        layers: list[nn.Module] = [ConvNormAct(condition_channels, behind[0], stride=2)]
-        layers += [
-            InvertedBottleneck(a, b, stride=2, expand=2) for a, b in itertools.pairwise(behind)
-        ]
-        self.entry = nn.Sequential(*layers)
+        self.entry = halving_stem(condition_channels, behind, expand=2)
         # the first stage does the last halving
         before = [(behind[-1], 1)] + [(width, 0)] * (residuals - 1)
         self.stages = nn.ModuleList(
@@ -169,16 +164,7 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
         Raises:
             InputError: the wrong number of channels, or sides that do not divide.
         """
-        what = f"{self.config['condition']} condition of shape {list(x_BCHW.shape)}"
-        channels, side = self.config["condition_channels"], self.token_size
-        if x_BCHW.ndim != 4 or x_BCHW.shape[1] != channels:
-            raise InputError(
-                what,
-                f"the plugin takes (batch, {channels}, height, width)",
-                "Convert the image to RGB first",
-            )
-        if x_BCHW.shape[2] % side or x_BCHW.shape[3] % side:
-            raise InputError(what, f"its sides are no multiples of {side}", "Resize it")
+        check_condition(self.config, x_BCHW, self.token_size)
         x_BCHW = self.entry(x_BCHW * self.gain + self.shift)
         residuals = []
         for stage, projection in zip(self.stages, self.projections, strict=True):
@@ -212,19 +198,15 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
         """Raises `InputError`, saying what differs, unless this plugin fits a base; see
         `read_transformer`.
         """
-        base, own = read_transformer(transformer), self.config
-        wrong = [
-            f"{name} {own[name]} for {base[name]}"
+        base, made_for = read_transformer(transformer), self.config
+        differences = [
+            f"{name} {made_for[name]} for {base[name]}"
             for name in ("inner_dim", "patch_size")
-            if own[name] != base[name]
+            if made_for[name] != base[name]
         ]
-        if 2 * own["residuals"] > base["num_layers"]:
-            wrong.append(f"{own['residuals']} residuals for {base['num_layers']} blocks")
-        if wrong:
-            fix = "Use the base that it was trained for, or train a plugin for this one"
-            raise InputError(
-                f"{own['condition']} plugin", f"made for another base ({'; '.join(wrong)})", fix
-            )
+        if 2 * made_for["residuals"] > base["num_layers"]:
+            differences.append(f"{made_for['residuals']} residuals for {base['num_layers']} blocks")
+        check_fit(made_for, differences)
 
 
 def read_transformer(transformer: Any) -> dict[str, int]:
@@ -248,65 +230,36 @@ def read_transformer(transformer: Any) -> dict[str, int]:
         )
     names = ("num_attention_heads", "attention_head_dim", "num_layers", "patch_size", "sample_size")
     for name in names:
-        if (
-            isinstance(values.get(name), bool)
-            or not isinstance(values.get(name), int)
-            or values[name] < 1
-        ):
+        if not is_whole(values.get(name), 1, 2**63):
             raise InputError(
                 "transformer configuration", f"it has no number {name}", "Give transformer.config"
             )
-    found = {name: int(values[name]) for name in names[2:]}
-    return found | {"inner_dim": values["num_attention_heads"] * values["attention_head_dim"]}
+    inner_dim = values["num_attention_heads"] * values["attention_head_dim"]
+    return {"inner_dim": inner_dim, **{name: values[name] for name in names[2:]}}
 
 
 def _check(config: dict[str, Any]) -> None:
     """Every number of a configuration, before memory is asked for."""
-    check_ints("stem", config["stem"], low=4, high=512, most=8)
-    limits = {
+    for name, (low, high) in {
         "inner_dim": (8, 8192),
         "residuals": (1, 64),
         "patch_size": (1, 8),
-        "condition_channels": (1, 16),
         "downscale": (4, 64),
         "image_size": (16, MAX_IMAGE_SIZE),
         "width": (4, 1024),
         "expand": (1, 8),
         "kernel": (3, 7),
-    }
-    for name, (low, high) in limits.items():
-        check_ints(name, [config[name]], low=low, high=high)
-    check_range(config["input_range"])
-    for name in ("patch_size", "downscale"):
-        if config[name] & (config[name] - 1):
-            raise InputError(
-                f"{name} {config[name]}", "not a power of two", "Use what the base has"
-            )
-    if config["kernel"] % 2 == 0:
-        raise InputError(f"kernel {config['kernel']}", "it is even", "Use 3, 5 or 7")
-    side = config["downscale"] * config["patch_size"]
-    if config["image_size"] % side:
-        raise InputError(
-            f"image_size {config['image_size']}", f"not a multiple of {side}", "Use a multiple"
-        )
-    if not isinstance(config["condition"], str) or not 1 <= len(config["condition"]) <= 64:
-        raise InputError(
-            "condition", "it is no name", "Give the name of a condition, for example canny"
-        )
-    block = (
-        config["width"]
-        * config["expand"]
-        * (2 * max(config["width"], *config["stem"]) + config["kernel"] ** 2)
+    }.items():
+        check_whole(name, config[name], low, high)
+    width, stem, kernel, patch = (
+        config[name] for name in ("width", "stem", "kernel", "patch_size")
     )
-    stem = sum(2 * a * (a + b + 9) for a, b in itertools.pairwise(repeat(config["stem"], 9)))
-    count = stem + config["residuals"] * (block + config["width"] * config["inner_dim"])
-    if count > MAX_PARAMETERS:
-        raise InputError(
-            "plugin", f"it would have about {count:,} parameters", f"Stay below {MAX_PARAMETERS:,}"
-        )
-    if (largest := config["image_size"] ** 2 // 4 * 2 * max(config["stem"])) > MAX_ACTIVATION:
-        raise InputError(
-            "plugin",
-            f"a tensor of up to {largest:,} numbers inside",
-            f"Stay below {MAX_ACTIVATION:,}",
-        )
+    if patch & (patch - 1):
+        raise InputError(f"patch_size {patch}", "not a power of two", "Use what the base has")
+    if kernel % 2 == 0:
+        raise InputError(f"kernel {kernel}", "it is even", "Use 3, 5 or 7")
+    check_plugin(config, config["downscale"] * patch, "Use what the base has")
+    block = width * config["expand"] * (2 * max(width, *stem) + kernel**2)
+    halvings = sum(2 * a * (a + b + 9) for a, b in itertools.pairwise(repeat(stem, 9)))
+    count = halvings + config["residuals"] * (block + width * config["inner_dim"])
+    check_memory(count, config["image_size"] ** 2 // 4 * 2 * max(stem))

@@ -112,6 +112,7 @@ def _named() -> list[str]:
 def _listed() -> list[str]:
     try:
         path = factories_file()
+        # A link in its place is not followed, and a pipe is not waited for; Windows has neither flag.
         handle = os.open(
             path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         )
@@ -146,6 +147,7 @@ def _check_folders(path: Path) -> None:
     """
     if os.name == "nt":
         return
+    # Both ways to it: the folders as they are named, and those that links in between lead to.
     for folder in dict.fromkeys((*path.absolute().parents, *path.resolve().parents)):
         status = folder.stat()
         open_to_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX

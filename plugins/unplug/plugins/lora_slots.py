@@ -6,9 +6,7 @@ Shapes: R rank of the slots, K numbers of one rank-one update of all layers toge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -92,12 +90,7 @@ class SlottedUNet(nn.Module):
         self.guided = GuidedUNet(**config)
         self.slots = slots_of(self.guided.unet)
 
-    @staticmethod
-    def complete_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The UNet's configuration with its number of tokens, as `BaseUNet.complete_config` reads
-        it.
-        """
-        return GuidedUNet.complete_config(folder, config)
+    complete_config = staticmethod(GuidedUNet.complete_config)
 
     def rename_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Gives the tensors of a UNet's file the names that they have in here."""
@@ -112,10 +105,11 @@ class SlottedUNet(nn.Module):
         """
         *residuals, lora_1RK = rest
         lora_RK = lora_1RK[0]
-        own, changed, start = dict(self.guided.unet.named_parameters()), dict[str, Tensor](), 0
+        changed, start = dict[str, Tensor](), 0
         for slot in self.slots:
+            # in a row: the slot's first factor, then its second
             middle, end = start + slot.fan_in, start + slot.fan_in + slot.fan_out
-            weight = own[f"{slot.layer}.weight"]
+            weight = self.guided.unet.get_parameter(f"{slot.layer}.weight")
             update = torch.matmul(lora_RK[:, middle:end].transpose(0, 1), lora_RK[:, start:middle])
             # As matrices: LiteRT's converter takes a sum of four axes for pictures, and turns the
             # kernels' axes around.
@@ -123,15 +117,15 @@ class SlottedUNet(nn.Module):
                 weight.shape
             )
             start = end
-        found: tuple[Tensor, ...] = functional_call(
+        predicted: tuple[Tensor, ...] = functional_call(
             self.guided, changed, (z_BCHW, t_B, text_BTD, negative_BTD, *residuals)
         )
-        return found
+        return predicted
 
     @property
     def iospec(self) -> IOSpec:
         """The named tensors of a `GuidedUNet`, and the updates behind them."""
-        own = self.guided.iospec
+        guided = self.guided.iospec
         width = sum(slot.fan_in + slot.fan_out for slot in self.slots)
         lora = TensorSpec(
             name=LORA_INPUT,
@@ -139,4 +133,4 @@ class SlottedUNet(nn.Module):
             layout="NTC",
             description="Low-rank updates; zeros are the bare base",
         )
-        return IOSpec(inputs=(*own.inputs, lora), outputs=own.outputs)
+        return IOSpec(inputs=(*guided.inputs, lora), outputs=guided.outputs)

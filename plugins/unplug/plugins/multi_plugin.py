@@ -82,8 +82,8 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
     @staticmethod
     def complete_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's arguments in a ``config.json``."""
-        found = PluginFiles.complete_config(folder, config)
-        return {key: value for key, value in found.items() if not key.startswith("_")}
+        arguments = PluginFiles.complete_config(folder, config)
+        return {key: value for key, value in arguments.items() if not key.startswith("_")}
 
     def forward(  # type: ignore[override]
         self, xs: Sequence[Tensor], adapter_weights: float | Sequence[float] | None = None
@@ -142,9 +142,9 @@ def _arguments(plugin: ConditioningPlugin) -> dict[str, Any]:
 
 
 def _check_same_base(first: ConditioningPlugin, other: ConditioningPlugin, place: int) -> None:
-    found = level_differences(other.levels, first.levels)
+    differences = level_differences(other.levels, first.levels)
     if first.downscale_factor != other.downscale_factor:
-        found.append(f"downscale {other.downscale_factor} for {first.downscale_factor}")
-    if found:
-        why = f"its base is another one than the first plugin's ({'; '.join(found)})"
+        differences.append(f"downscale {other.downscale_factor} for {first.downscale_factor}")
+    if differences:
+        why = f"its base is another one than the first plugin's ({'; '.join(differences)})"
         raise InputError(f"MultiPlugin[{place}]", why, "Put plugins of one base together")

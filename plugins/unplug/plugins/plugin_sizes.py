@@ -6,17 +6,17 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unplug.core import InputError, TensorSpec
 
+from .bounds import check_list, check_memory, check_plugin, check_whole
 from .unet_levels import Level
 
-# eight times the budget; a hostile configuration is refused before memory is asked for
-MAX_PARAMETERS = 50_000_000
+if TYPE_CHECKING:
+    from torch import Tensor
+
 MAX_IMAGE_SIZE = 4096
-MAX_ACTIVATION = 2**29
-"""Numbers in the largest tensor inside; Stable Diffusion XL's 1024 pixels need 2**25."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,44 +115,22 @@ def check_plugin_config(config: dict[str, Any], residuals: Sequence[Level]) -> N
         InputError: names the argument that is out of range.
     """
     levels = len(residuals)
-    check_ints("stem", config["stem"], low=4, high=512, most=8)
-    check_ints("stem_expand", [config["stem_expand"]], low=1, high=8)
-    check_ints("widths", config["widths"], low=4, high=1024, count=levels)
-    check_ints("depths", config["depths"], low=1, high=16, count=levels)
-    check_ints("expand", config["expand"], low=1, high=8, count=levels)
-    check_ints("kernels", config["kernels"], low=3, high=7, count=levels)
+    check_whole("stem_expand", config["stem_expand"], 1, 8)
+    for name, (low, high) in {
+        "widths": (4, 1024),
+        "depths": (1, 16),
+        "expand": (1, 8),
+        "kernels": (3, 7),
+    }.items():
+        check_list(name, config[name], low, high, least=levels, most=levels)
     if any(kernel % 2 == 0 for kernel in config["kernels"]):
         raise InputError(
             f"kernels {list(config['kernels'])}", "one of them is even", "Use 3, 5 or 7"
         )
-    check_ints("condition_channels", [config["condition_channels"]], low=1, high=16)
-    check_ints("downscale", [config["downscale"]], low=2, high=64)
-    check_ints("image_size", [config["image_size"]], low=config["downscale"], high=MAX_IMAGE_SIZE)
-    if config["downscale"] & (config["downscale"] - 1):
-        raise InputError(
-            f"downscale {config['downscale']}",
-            "not a power of two",
-            "Use what the VAE shrinks by, mostly 8",
-        )
-    if config["image_size"] % config["downscale"]:
-        raise InputError(
-            f"image_size {config['image_size']}",
-            f"not a multiple of {config['downscale']}",
-            "Use a multiple",
-        )
-    check_range(config["input_range"])
-    if not isinstance(config["condition"], str) or not 1 <= len(config["condition"]) <= 64:
-        raise InputError(
-            "condition", "it is no name", "Give the name of a condition, for example canny"
-        )
-    parameters = count_kernels(config, residuals)
-    if parameters > MAX_PARAMETERS:
-        raise InputError(
-            "plugin",
-            f"it would have about {parameters:,} parameters",
-            f"Stay below {MAX_PARAMETERS:,}",
-        )
-    _check_activation(config)
+    check_whole("downscale", config["downscale"], 2, 64)
+    check_whole("image_size", config["image_size"], config["downscale"], MAX_IMAGE_SIZE)
+    check_plugin(config, config["downscale"], "Use what the VAE shrinks by, mostly 8")
+    check_memory(count_kernels(config, residuals), _largest_tensor(config))
 
 
 def stem_channels(stem: Sequence[int], downscale: int, first: Level) -> tuple[int, ...]:
@@ -163,6 +141,7 @@ def stem_channels(stem: Sequence[int], downscale: int, first: Level) -> tuple[in
 def count_kernels(config: dict[str, Any], residuals: Sequence[Level]) -> int:
     """Parameters of all convolutions, without their norms and biases."""
     behind = stem_channels(config["stem"], config["downscale"], residuals[0])
+    # 3 x 3 kernels of the first convolution, then bottlenecks: expand, depthwise, project
     total: int = 9 * config["condition_channels"] * behind[0]
     total += sum(_bottleneck(a, b, config["stem_expand"], 3) for a, b in itertools.pairwise(behind))
     before, scale = behind[-1], residuals[0].scale / 2
@@ -184,55 +163,13 @@ def _bottleneck(before: int, after: int, expand: int, kernel: int) -> int:
     return middle * ((before if expand > 1 else 0) + kernel * kernel + after)
 
 
-def _check_activation(config: dict[str, Any]) -> None:
+def _largest_tensor(config: dict[str, Any]) -> int:
     """A bound from above of the widest tensor in front of the first level, and in the levels."""
-    front = (config["image_size"] // (1 if config["downscale"] == 2 else 2)) ** 2 * max(
-        config["stem"]
-    )
+    side = config["image_size"] // (1 if config["downscale"] == 2 else 2)
+    front = side**2 * max(config["stem"]) * max(config["stem_expand"], config["expand"][0])
     latent = (config["image_size"] // config["downscale"]) ** 2
-    levels = latent * max(
-        width * expand for width, expand in zip(config["widths"], config["expand"], strict=True)
-    )
-    largest = max(front * max(config["stem_expand"], config["expand"][0]), levels)
-    if largest > MAX_ACTIVATION:
-        raise InputError(
-            "plugin",
-            f"a tensor of up to {largest:,} numbers inside",
-            f"Stay below {MAX_ACTIVATION:,}",
-        )
-
-
-def check_ints(
-    name: str, values: Any, *, low: int, high: int, count: int | None = None, most: int = 1
-) -> None:
-    """Raises `InputError`, naming the argument, unless `values` are `count` (or 1 to `most`) whole
-    numbers within bounds.
-    """
-    if not isinstance(values, list | tuple) or not (
-        len(values) == count if count else 1 <= len(values) <= most
-    ):
-        wanted = str(count) if count else f"1 to {most}"
-        raise InputError(
-            f"{name} {str(values)[:200]}",
-            "not a list of the right length",
-            f"Give {wanted} numbers",
-        )
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise InputError(f"{name} {str(value)[:200]}", "out of range", f"Use {low} to {high}")
-
-
-def check_range(span: Any) -> None:
-    """Raises `InputError` unless `span` is a rising pair of numbers."""
-    numbers = (
-        isinstance(span, list | tuple)
-        and len(span) == 2
-        and all(isinstance(end, int | float) for end in span)
-    )
-    if not numbers or not all(map(math.isfinite, span)) or not span[0] < span[1]:
-        raise InputError(
-            f"input_range {str(span)[:200]}", "no rising pair of numbers", "Give for example [0, 1]"
-        )
+    widest = max(a * b for a, b in zip(config["widths"], config["expand"], strict=True))
+    return int(max(front, latent * widest))
 
 
 def condition_spec(config: Mapping[str, Any]) -> TensorSpec:
@@ -247,3 +184,31 @@ def condition_spec(config: Mapping[str, Any]) -> TensorSpec:
         colour="RGB" if channels == 3 else None,
         description=f"Condition image: {config['condition']}",
     )
+
+
+def unit_range(config: Mapping[str, Any]) -> tuple[float, float]:
+    """Gain and shift that put a condition's values into [-1, 1], whatever a plugin's input range."""
+    # 2 (x - a) / (b - a) - 1, as one product and one sum
+    first, last = map(float, config["input_range"])
+    return 2.0 / (last - first), -(first + last) / (last - first)
+
+
+def check_condition(config: Mapping[str, Any], x_BCHW: Tensor, side: int) -> None:
+    """Raises `InputError` unless a plugin takes this picture: its channels, sides that `side`
+    divides.
+    """
+    what = f"{config['condition']} condition of shape {list(x_BCHW.shape)}"
+    channels = config["condition_channels"]
+    if x_BCHW.ndim != 4 or x_BCHW.shape[1] != channels:
+        why = f"the plugin takes (batch, {channels}, height, width)"
+        raise InputError(what, why, "Convert the image to RGB first")
+    if x_BCHW.shape[2] % side or x_BCHW.shape[3] % side:
+        raise InputError(what, f"its sides are no multiples of {side}", "Resize it")
+
+
+def check_fit(config: Mapping[str, Any], differences: Sequence[str]) -> None:
+    """Raises `InputError`, saying what differs, where a plugin does not fit a base."""
+    if differences:
+        why = f"made for another base ({'; '.join(differences)})"
+        fix = "Use the base that it was trained for, or train a plugin for this one"
+        raise InputError(f"{config['condition']} plugin", why, fix)

@@ -17,13 +17,15 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, IOSpec, TensorSpec
 
+from .bounds import check_at_most
+
 MASKED = -1e4
 """Added to the scores of tokens that come later: exp of it is 0 in float32, and float16 can hold
 it, which minus infinity's sums could not survive.
 """
 PREFIX = "text_model."
 """In front of each tensor's name in files of transformers 4, and of ours."""
-IGNORED = ("embeddings.position_ids",)
+IGNORED = "embeddings.position_ids"
 """Numbers 0, 1, 2, ... that older versions stored."""
 LIMITS = {
     "vocab_size": 2**20,
@@ -60,8 +62,8 @@ class TextAttention(nn.Module):
             torch.matmul(q_BATK, k_BATK.transpose(2, 3)) * (width // self.heads) ** -0.5 + mask_TT
         )
         seen_BATK = torch.matmul(torch.softmax(scores_BATT, dim=-1), v_BATK)
-        found: Tensor = self.out_proj(seen_BATK.transpose(1, 2).reshape(batch, tokens, width))
-        return found
+        y_BTD: Tensor = self.out_proj(seen_BATK.transpose(1, 2).reshape(batch, tokens, width))
+        return y_BTD
 
 
 class TextMLP(nn.Module):
@@ -73,8 +75,8 @@ class TextMLP(nn.Module):
         self.fc1, self.fc2 = nn.Linear(width, inner), nn.Linear(inner, width)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        found: Tensor = self.fc2(self.act(self.fc1(x_BTD)))
-        return found
+        y_BTD: Tensor = self.fc2(self.act(self.fc1(x_BTD)))
+        return y_BTD
 
 
 class TextLayer(nn.Module):
@@ -83,15 +85,13 @@ class TextLayer(nn.Module):
     def __init__(self, width: int, heads: int, inner: int, activation: str, eps: float) -> None:
         super().__init__()
         self.self_attn, self.mlp = TextAttention(width, heads), TextMLP(width, inner, activation)
-        self.layer_norm1, self.layer_norm2 = (
-            nn.LayerNorm(width, eps=eps),
-            nn.LayerNorm(width, eps=eps),
-        )
+        self.layer_norm1 = nn.LayerNorm(width, eps=eps)
+        self.layer_norm2 = nn.LayerNorm(width, eps=eps)
 
     def forward(self, x_BTD: Tensor, mask_TT: Tensor) -> Tensor:
         x_BTD = x_BTD + self.self_attn(self.layer_norm1(x_BTD), mask_TT)
-        found: Tensor = x_BTD + self.mlp(self.layer_norm2(x_BTD))
-        return found
+        y_BTD: Tensor = x_BTD + self.mlp(self.layer_norm2(x_BTD))
+        return y_BTD
 
 
 class TextEncoder(nn.Module):
@@ -130,16 +130,8 @@ class TextEncoder(nn.Module):
         layer_norm_eps: float = 1e-5,
         **others: Any,
     ) -> None:
-        given = {
-            "vocab_size": vocab_size,
-            "hidden_size": hidden_size,
-            "intermediate_size": intermediate_size,
-            "num_hidden_layers": num_hidden_layers,
-            "num_attention_heads": num_attention_heads,
-            "max_position_embeddings": max_position_embeddings,
-        }
-        check_text_encoder(given)
-        _check(given, hidden_act, layer_norm_eps)
+        check_text_encoder(locals())  # of which it looks at those that `LIMITS` names
+        _check(hidden_size, num_attention_heads, hidden_act, layer_norm_eps)
         super().__init__()
         self.vocabulary, self.tokens, self.width = vocab_size, max_position_embeddings, hidden_size
         self.embeddings = nn.ModuleDict(
@@ -166,7 +158,7 @@ class TextEncoder(nn.Module):
         for name in list(tensors):
             plain = name.removeprefix(PREFIX)
             value = tensors.pop(name)
-            if plain not in IGNORED:
+            if plain != IGNORED:
                 tensors[plain] = value
 
     def forward(self, ids_BT: Tensor) -> tuple[Tensor]:
@@ -203,20 +195,13 @@ def check_text_encoder(config: Mapping[str, Any]) -> None:
     """Refuses a configuration that asks for more than any text encoder has; `InputError` names the
     setting.
     """
-    for name in LIMITS.keys() & config.keys():
-        value = config[name]
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LIMITS[name]:
-            raise InputError(
-                f"{name} {str(value)[:200]}",
-                "out of range",
-                f"Use a whole number from 1 to {LIMITS[name]}",
-            )
+    check_at_most(config, LIMITS)
 
 
-def _check(given: dict[str, Any], activation: Any, eps: Any) -> None:
-    if given["hidden_size"] % given["num_attention_heads"]:
-        why = f"not divisible by {given['num_attention_heads']} heads"
-        raise InputError(f"hidden_size {given['hidden_size']}", why, "Use what transformers wrote")
+def _check(width: int, heads: int, activation: Any, eps: Any) -> None:
+    if width % heads:
+        why = f"not divisible by {heads} heads"
+        raise InputError(f"hidden_size {width}", why, "Use what transformers wrote")
     if activation not in ACTIVATIONS:
         raise InputError(
             f"hidden_act {str(activation)[:200]}",

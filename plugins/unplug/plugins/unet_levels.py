@@ -13,13 +13,14 @@ from typing import Any
 
 from unplug.core import InputError, TensorSpec
 
+from .bounds import check_whole
+
 WITH_ATTENTION = "CrossAttnDownBlock2D"
-WITHOUT_ATTENTION = ("DownBlock2D", "AttnDownBlock2D")
+KINDS = (WITH_ATTENTION, "DownBlock2D", "AttnDownBlock2D")
 MAX_LEVELS = 8
 MAX_SAMPLE_SIZE = 4096
-MAX_CHANNELS = (
-    8192  # Stable Diffusion XL stops at 1280; a config.json must not be able to ask for gigabytes
-)
+MAX_CHANNELS = 8192
+"""Stable Diffusion XL stops at 1280; a config.json must not be able to ask for gigabytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,24 +77,18 @@ def read_base(unet: Any) -> Base:
             "plugins steer a UNet2DConditionModel",
             "Give the unet of a Stable Diffusion",
         )
-    missing = [
-        name
-        for name in ("block_out_channels", "down_block_types")
-        if not isinstance(values.get(name), Sequence)
-    ]
-    if missing:
-        raise InputError(
-            "UNet configuration",
-            f"it has no list {missing[0]}",
-            "Give unet.config or unet/config.json",
-        )
+    for name in ("block_out_channels", "down_block_types"):
+        if not isinstance(values.get(name), Sequence):
+            raise InputError(
+                "UNet configuration",
+                f"it has no list {name}",
+                "Give unet.config or unet/config.json",
+            )
     size = values.get("sample_size")
     if isinstance(size, list | tuple):  # height and width
         size = max(size, default=0)
-    if size is not None and (not isinstance(size, int) or not 1 <= size <= MAX_SAMPLE_SIZE):
-        raise InputError(
-            f"sample_size {str(size)[:200]}", "out of range", f"Use 1 to {MAX_SAMPLE_SIZE}"
-        )
+    if size is not None:
+        check_whole("sample_size", size, 1, MAX_SAMPLE_SIZE)
     base = Base(
         block_out_channels=tuple(values["block_out_channels"]),
         down_block_types=tuple(values["down_block_types"]),
@@ -131,22 +126,12 @@ def residual_levels(
     for index, (channels, kind) in enumerate(
         zip(block_out_channels, down_block_types, strict=True)
     ):
-        if (
-            isinstance(channels, bool)
-            or not isinstance(channels, int)
-            or not 1 <= channels <= MAX_CHANNELS
-        ):
-            raise InputError(
-                f"block_out_channels[{index}] {channels!r}",
-                "out of range",
-                f"Use 1 to {MAX_CHANNELS}",
-            )
-        if kind != WITH_ATTENTION and kind not in WITHOUT_ATTENTION:
-            known = ", ".join((WITH_ATTENTION, *WITHOUT_ATTENTION))
+        check_whole(f"block_out_channels[{index}]", channels, 1, MAX_CHANNELS)
+        if kind not in KINDS:
             raise InputError(
                 f"down block {str(kind)[:200]!r}",
                 "diffusers adds no residual to it",
-                f"Use one of {known}",
+                f"Use one of {', '.join(KINDS)}",
             )
         behind = kind != WITH_ATTENTION and index < count - 1
         levels.append(Level(channels=channels, scale=2 ** (index + behind)))

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from unplug.core import Bar, InputError, temporary_folder, write_json
 from unplug.export import (
@@ -45,6 +45,7 @@ Say = Callable[[str], None]
 EXPLAINED = 4
 """Samples that `explain_files` walks through the layers."""
 CALIBRATION = 128
+SAMPLES = {"range": (1, 4096)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,34 +54,42 @@ class ExportOrder:
 
     Args:
         out: folder for the files, each with its card; of several checkpoints one in it for each.
-        to, precision: targets and precisions.
-        calibrate: data that int8 precisions look at, or its data spec; samples that the model
-            forgot are left out.
-        samples: how many of it; None is 128.
-        check: compare the files with the checkpoint on so many samples too: test samples of
-            `calibrate`, else drawn faces.
-        nhwc: images with their channels last, as phones have them.
-        ios: the oldest iOS of Core ML files, 17 or 18.
-        delegate: of LiteRT; says what it leaves to the CPU's kernels.
-        lora_slots: of a whole base: LoRA weights become an input of the UNet's file.
-        variants: of a whole base: names with LoRA weights that are put beside its files.
-        loras: of a whole base: LoRA weights made part of it.
+        to: comma-separated targets.
+        precision: comma-separated precisions; all: those of each target, without int8-dynamic.
+        calibrate: data that int8 precisions look at, say what it was trained on.
+        samples: how many of it (default 128).
+        check: compare the files with the checkpoint too, see unplug parity: on N test samples of
+            `calibrate`, else on drawn faces.
+        nhwc: images with their channels last, as phones have them: no transposes in the file.
+        ios: oldest iOS for Core ML files.
+        delegate: exit with 1 where LiteRT's delegate leaves anything of a .tflite file to the
+            CPU's kernels.
+        lora_slots: of a whole base: LoRA weights become an input of the UNet's file, which then
+            serves any.
+        variants: of a whole base: LoRA weights put beside its files under a name; `lora_slots` goes
+            without saying. May be repeated.
+        loras: of a whole base: LoRA weights made part of it, four-steps, two-steps, a folder or a
+            file; it then draws as their record says. May be repeated.
         workers: targets converted at a time.
     """
 
     out: Path
     to: Sequence[str] = ("litert", "coreml", "onnx")
     precision: Sequence[str] = ("fp32", "fp16")
-    calibrate: Dataset | str | None = None
-    samples: int | None = None
-    check: int | None = None
+    calibrate: Dataset | str | None = field(default=None, metadata={"metavar": "SPEC"})
+    samples: int | None = field(default=None, metadata=SAMPLES | {"flag": "--calibration-samples"})
+    check: int | None = field(default=None, metadata=SAMPLES | {"metavar": "N"})
     nhwc: bool = False
-    ios: int = 17
-    delegate: str | None = None
+    ios: int = field(default=17, metadata={"range": (17, 18)})
+    delegate: Literal["gpu", "xnnpack"] | None = field(
+        default=None, metadata={"flag": "--require-delegate"}
+    )
     lora_slots: bool = False
-    variants: Sequence[str] = ()
-    loras: Sequence[str] = ()
-    workers: int = 2
+    variants: Sequence[str] = field(
+        default=(), metadata={"flag": "--variant", "metavar": "NAME=WEIGHTS"}
+    )
+    loras: Sequence[str] = field(default=(), metadata={"flag": "--lora", "metavar": "WEIGHTS"})
+    workers: int = field(default=2, metadata={"range": (1, 8)})
 
     def settings(self) -> dict[str, Any]:
         """What a converter is told of every model."""
@@ -199,14 +208,14 @@ def _check_order(order: ExportOrder, say: Say) -> None:
 
 def _named(checkpoints: Sequence[Path]) -> dict[str, Path]:
     """Checkpoints by the names of their folders, which those of their files will have."""
-    found: dict[str, Path] = {}
+    named: dict[str, Path] = {}
     for path in checkpoints:
         name = path.resolve().name
-        if name in found:
+        if name in named:
             why = "two checkpoints have this name, which is that of their folder in `out`"
             raise InputError(name, why, "Export one of them by itself")
-        found[name] = path
-    return found
+        named[name] = path
+    return named
 
 
 def _samples(
@@ -265,18 +274,18 @@ def _export_base(checkpoints: Sequence[Path], order: ExportOrder, say: Say, bar:
             raise InputError(f"`{name}`", why, "Leave it out, or export the parts one by one")
     check_source(source)
     plan_pairs(order.to, order.precision)  # refuses before a base is loaded
-    own = [find_lora(name) for name in order.loras]
-    every = [*own, *(path for item in variants.values() for path in item.loras)]
+    merged = [find_lora(name) for name in order.loras]
+    every = [*merged, *(path for item in variants.values() for path in item.loras)]
     foreign: tuple[Path, ...] = ()
     with temporary_folder("unplug-merge-") as folder:
-        if own or any(map(teacher_of_lora, every)):  # else nothing needs the base in memory
+        if merged or any(map(teacher_of_lora, every)):  # else nothing needs the base in memory
             import torch
 
             base = load_base(str(source.folder.resolve()), device=torch.device("cpu"))
             foreign = tuple(tell_foreign(base, every, source.name, say))
-            source = _merged(source, base, own, folder) if own else source
+            source = _merged(source, base, merged, folder) if merged else source
         made = _export_parts(source, order, bar)
-    return replace(made, loras=tuple(own), foreign_loras=foreign)
+    return replace(made, loras=tuple(merged), foreign_loras=foreign)
 
 
 def _export_parts(source: GeneratorSource, order: ExportOrder, bar: Bar) -> Exported:
@@ -360,21 +369,21 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
     """
     from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
 
-    found: dict[str, VariantSource] = {}
+    variants: dict[str, VariantSource] = {}
     for pair in pairs:
         name, mark, path = pair.partition("=")
         if not (name and mark and path):
             why = f"{pair[:100]!r} is no name with weights"
             fix = "Write NAME=WEIGHTS, WEIGHTS as for unplug generate --lora"
             raise InputError("`variants`", why, fix)
-        before = found.get(name, VariantSource(loras=()))
+        before = variants.get(name, VariantSource(loras=()))
         weights = find_lora(path)
         how = sampling_of_lora(weights)
         told = how and PipelineDefaults(**_way(how))
-        found[name] = VariantSource(
+        variants[name] = VariantSource(
             loras=(*before.loras, weights), defaults=told or before.defaults
         )
-    return found
+    return variants
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,17 +391,17 @@ class ParityOrder:
     """On what exported files are compared with their checkpoint.
 
     Args:
-        samples: synthetic faces (a plugin: their edges).
-        images: folder of pictures to compare on instead (a plugin: condition images).
-        data: what to compare on instead, or its data spec: its test part, where that is known.
-        task: of `data`: compare errors in the task on so many test samples too.
-        base: of a plugin, for `task`: the diffusion base beside it.
+        samples: synthetic faces to compare on (a plugin: their edges).
+        images: compare on the images of this folder instead (a plugin: condition images).
+        data: compare on samples of this data instead: of its test part, where known.
+        task: with `data`: compare errors in the task on N test samples too.
+        base: with `task`, of a plugin: its diffusion base, where it is not the one in its record.
     """
 
-    samples: int = 16
+    samples: int = field(default=16, metadata=SAMPLES)
     images: Path | None = None
-    data: Dataset | str | None = None
-    task: int | None = None
+    data: Dataset | str | None = field(default=None, metadata={"metavar": "SPEC"})
+    task: int | None = field(default=None, metadata={"range": (1, None), "metavar": "N"})
     base: str | None = None
 
     def __post_init__(self) -> None:
@@ -481,9 +490,9 @@ def _by_coreml(
 def _explained(
     artifact: Artifact, checkpoint: Path, inputs: dict[str, Any], folder: Path
 ) -> Explanation:
-    found = explain(artifact, checkpoint, inputs)
+    explanation = explain(artifact, checkpoint, inputs)
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{artifact.path.name}.json", asdict(found))
-    if found.layers:
-        plot_layers(found, folder / f"{artifact.path.name}.png")
-    return found
+    write_json(folder / f"{artifact.path.name}.json", asdict(explanation))
+    if explanation.layers:
+        plot_layers(explanation, folder / f"{artifact.path.name}.png")
+    return explanation

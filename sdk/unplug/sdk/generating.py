@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from unplug.core import Bar, InputError, progress
-from unplug.sdk.drawing.device import Solver, check_text, is_generator
+from unplug.sdk.drawing.device import Solver, asks_for, check_text, is_generator, words_of
 
 if TYPE_CHECKING:
     import torch
     from PIL.Image import Image
 
     from unplug.sdk.drawing.conditions import Steering
+    from unplug.sdk.drawing.device import Pipeline
 
 KindOf = Callable[[str], str]
 Steerings = Sequence["Steering"] | Callable[[KindOf], Sequence["Steering"]]
@@ -30,35 +31,41 @@ class DrawOrder:
     Args:
         prompt: what to draw.
         negative: what to steer away from.
-        base: "small", a diffusers folder, OWNER/NAME on the hub, or a base that was exported whole:
-            plugins are then those that were exported with it, and the noise is the portable one,
-            not torch's.
+        base: small, a diffusers folder, OWNER/NAME on the hub, or what `unplug export` made of a
+            whole base; plugins are then those that were exported with it, and the noise is the
+            portable one, not torch's.
         count: pictures, with seeds `seed`, `seed` + 1, ...
-        size: side in pixels.
-        steps, solver: of sampling.
-        guidance: scale of classifier-free guidance.
-        target, precision: of exported files: which of them, and so which runtime.
-        threads: of exported files: CPU threads; None is 1.
-        loras: LoRA weights for the base: names, folders or files; the last one that tells says the
-            steps.
-        packs: folders of `unplug train pack`; one is used where the prompt says its word.
-        variant: of exported files: weights that were put beside them, by name.
+        size: side in pixels (default: the base's).
+        steps: sampling steps (default: 6 for bases of `unplug train base`, else 25).
+        guidance: classifier-free guidance (default: 2.5, rising, for bases of `unplug train base`,
+            else 7.5).
+        solver: how steps are taken (default: dpm++ for bases of `unplug train base`, else the
+            base's own).
+        target: of exported files: which of them, and so which runtime (default: the first in
+            pipeline.json).
+        precision: of exported files: fp32, fp16, ... (default: the first of the target).
+        threads: of exported files: CPU threads (default 1).
+        loras: LoRA weights for the base: four-steps, two-steps, a folder or a file; may be
+            repeated. A student's bring their own steps.
+        packs: what `unplug train pack` made, used where the prompt says its word; may be repeated.
+        variant: of exported files: weights that were put beside them, by name; they bring their own
+            defaults.
         seed: of the first picture.
     """
 
     prompt: str
     negative: str = ""
     base: str = "small"
-    count: int = 1
-    size: int | None = None
-    steps: int | None = None
-    guidance: float | None = None
+    count: int = field(default=1, metadata={"range": (1, 64)})
+    size: int | None = field(default=None, metadata={"range": (8, 4096)})
+    steps: int | None = field(default=None, metadata={"range": (1, 1000)})
+    guidance: float | None = field(default=None, metadata={"range": (1.0, 50.0)})
     solver: Solver | None = None
-    target: str | None = None
+    target: Literal["litert", "onnx", "coreml"] | None = None
     precision: str | None = None
-    threads: int | None = None
-    loras: Sequence[str] = ()
-    packs: Sequence[str] = ()
+    threads: int | None = field(default=None, metadata={"range": (1, 64)})
+    loras: Sequence[str] = field(default=(), metadata={"flag": "--lora", "metavar": "WEIGHTS"})
+    packs: Sequence[Path] = field(default=(), metadata={"flag": "--pack", "metavar": "FOLDER"})
     variant: str | None = None
     seed: int = 0
 
@@ -90,6 +97,27 @@ class DrawOrder:
                     solver=order.solver or told.solver,
                 )
         return order
+
+    def by_packs(self, say: Callable[[str], None]) -> tuple[DrawOrder, frozenset[str]]:
+        """With those packs as LoRA weights whose word the prompt says, and the words that they
+        teach the base.
+
+        Raises:
+            CheckpointError: a folder that is no pack.
+        """
+        if not self.packs:
+            return self, frozenset()
+        from unplug.sdk.drawing.diffusion import word_of_pack
+
+        word_of = {str(pack): word_of_pack(Path(pack)) for pack in self.packs}
+        asked = {pack: word for pack, word in word_of.items() if asks_for(self.prompt, word)}
+        if asked:
+            say(f"the prompt asks for {', '.join(asked)}")
+        else:
+            said = ", ".join(map(repr, word_of.values()))
+            say(f"the prompt says none of {said}: the base draws its own picture")
+        taught = frozenset(part for word in asked.values() for part in words_of(word))
+        return replace(self, loras=(*self.loras, *asked), packs=()), taught
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,17 +157,15 @@ def generate_pictures(
     Raises:
         InputError: what this kind of base cannot follow.
     """
+    order, taught = order.by_packs(say)
     order = order.by_loras()
     if is_generator(Path(order.base)):
-        if order.packs:
-            why = "they are of a base, and these are exported files"
-            raise InputError("`packs`", why, "Give the `base` itself")
-        return _by_files(order, steerings, say, bar)
+        return _by_files(order, steerings, taught, say, bar)
     for name in ("target", "precision", "threads", "variant"):
         if getattr(order, name) is not None:
             why = "it is of exported files, and this base is none"
             raise InputError(f"`{name}`", why, "Leave it out, or give such a `base`")
-    return _by_base(order, steerings, device, show, say)
+    return _by_base(order, steerings, taught, device, show, say)
 
 
 def _steered(steerings: Steerings, kind_of: KindOf) -> tuple[Steering, ...]:
@@ -149,6 +175,7 @@ def _steered(steerings: Steerings, kind_of: KindOf) -> tuple[Steering, ...]:
 def _by_base(
     order: DrawOrder,
     steerings: Steerings,
+    taught: frozenset[str],
     device: Callable[[], torch.device],
     show: bool,
     say: Callable[[str], None],
@@ -156,35 +183,13 @@ def _by_base(
     """On torch."""
     # before torch and diffusers are loaded, which takes seconds
     steered = _steered(steerings, _kind_of)
-    from unplug.sdk.drawing.diffusion import (
-        draw_pictures,
-        drawing_dtype,
-        find_lora,
-        load_base,
-        load_loras,
-        packs_asked_for,
-        sampling_of,
-        tell_foreign,
-    )
+    from unplug.sdk.drawing.diffusion import draw_pictures, find_lora, load_loras, tell_foreign
 
-    usual = sampling_of(order.base)
-    how: dict[str, Any] = {
-        "steps": order.steps or usual.steps,
-        "guidance": order.guidance or usual.guidance,
-        "solver": order.solver or usual.solver,
-    }
-    if order.negative and how["guidance"] <= 1:
-        why, fix = "without guidance it has no effect", "Leave it out, or raise `guidance` above 1"
-        raise InputError("`negative`", why, fix)
-    asked = packs_asked_for(list(map(Path, order.packs)), order.prompt)
-    _tell_packs(order, asked, say)
-    chosen, updates = device(), [*map(find_lora, order.loras), *asked]
-    dtype = drawing_dtype(order.base, chosen)
-    base = load_base(order.base, device=chosen, dtype=dtype)
+    how, schedule = _sampling(order)
+    updates = list(map(find_lora, order.loras))
+    base, precision = _opened_base(order, taught, device(), say)
     foreign = tell_foreign(base, updates, order.base, say)
     load_loras(base, updates)
-    for text in (order.prompt, order.negative):
-        _tell_unread(base.tokenizer, text, say)
     started = time.perf_counter()
     with progress(total=order.count, label="draw", unit="picture", show=show) as done:
         pictures, conditions = draw_pictures(
@@ -193,38 +198,57 @@ def _by_base(
             steered,
             seeds=order.seeds,
             size=order.size,
-            schedule=usual.schedule,
+            schedule=schedule,
             negative=order.negative,
             progress=done,
             **how,
         )
     seconds = time.perf_counter() - started
-    facts = {
-        "base": order.base,
-        **how,
-        "guidance_schedule": usual.schedule,
-        "size": pictures[0].width,
-        "precision": str(dtype).removeprefix("torch."),
-    }
     return Generated(
         pictures=pictures,
         conditions=conditions,
         steerings=steered,
-        kinds=tuple(_kind_of(item.plugin) for item in steered),
-        facts=facts,
-        run={
-            "foreign_loras": [str(path) for path in foreign],
-            "packs": [str(path) for path in asked],
+        kinds=tuple(_kind_of(steering.plugin) for steering in steered),
+        facts={
+            "base": order.base,
+            **how,
+            "guidance_schedule": schedule,
+            "size": pictures[0].width,
+            "precision": precision,
         },
+        run={"foreign_loras": [str(path) for path in foreign]},
         seconds=seconds,
     )
 
 
-def _tell_packs(order: DrawOrder, asked: Sequence[Path], say: Callable[[str], None]) -> None:
-    """Says which packs the prompt switches on, where there are any."""
-    if order.packs:
-        names = ", ".join(map(str, asked)) or "none: the base draws its own picture"
-        say(f"packs that the prompt asks for: {names}")
+def _sampling(order: DrawOrder) -> tuple[dict[str, Any], Any]:
+    """Steps, guidance and solver, asked for or the base's own; and how guidance goes over time."""
+    from unplug.sdk.drawing.diffusion import sampling_of
+
+    usual = sampling_of(order.base)
+    how = {
+        "steps": order.steps or usual.steps,
+        "guidance": order.guidance or usual.guidance,
+        "solver": order.solver or usual.solver,
+    }
+    if order.negative and (order.guidance or usual.guidance) <= 1:
+        why, fix = "without guidance it has no effect", "Leave it out, or raise `guidance` above 1"
+        raise InputError("`negative`", why, fix)
+    return how, usual.schedule
+
+
+def _opened_base(
+    order: DrawOrder, taught: frozenset[str], device: torch.device, say: Callable[[str], None]
+) -> tuple[Any, str]:
+    """The base in memory, and in which precision; says what it does not read of the texts."""
+    from unplug.sdk.drawing.diffusion import drawing_dtype, load_base, plain_tokenizer
+
+    dtype = drawing_dtype(order.base, device)
+    base = load_base(order.base, device=device, dtype=dtype)
+    tokenizer = plain_tokenizer(base.tokenizer)
+    for text in (order.prompt, order.negative):
+        _tell_unread(text, tokenizer.encode(text), taught, len(base.tokenizer), say)
+    return base, str(dtype).removeprefix("torch.")
 
 
 def _kind_of(plugin: str) -> str:
@@ -235,26 +259,33 @@ def _kind_of(plugin: str) -> str:
     return str(read_config(find_plugin(plugin), expect="plugin")[1].get("condition", ""))
 
 
-def _tell_unread(tokenizer: Any, text: str, say: Callable[[str], None]) -> None:
+def _tell_unread(
+    text: str,
+    encoded: Any,
+    taught: frozenset[str],
+    vocabulary: int,
+    say: Callable[[str], None],
+) -> None:
     """Says what the base does not read of a text: what is behind its last token, and words that are
-    no token of their own.
+    no token of their own, nor taught by a pack.
     """
     from unplug.sdk.drawing.device import untaught
-    from unplug.sdk.drawing.diffusion import plain_tokenizer
 
-    found = plain_tokenizer(tokenizer).encode(text)
-    if found.cut:
+    if encoded.cut:
+        short = text if len(text) <= 40 else f"{text[:40]}..."
         say(
-            f"{text[:40]!r}... has {found.tokens} tokens: the base reads the first "
-            f"{len(found.ids)} only"
+            f"{short!r} has {encoded.tokens} tokens: the base reads the first {len(encoded.ids)} "
+            "only"
         )
-    if (line := untaught(found.spelled, len(tokenizer))) is not None:
+    unknown = [word for word in encoded.spelled if not taught.issuperset(words_of(word))]
+    if (line := untaught(unknown, vocabulary)) is not None:
         say(line)
 
 
 def _by_files(
     order: DrawOrder,
     steerings: Steerings,
+    taught: frozenset[str],
     say: Callable[[str], None],
     bar: Bar,
 ) -> Generated:
@@ -265,11 +296,8 @@ def _by_files(
     from unplug.sdk.drawing.diffusion import find_lora
 
     if order.size is not None:
-        why, fix = (
-            "exported files cannot follow it",
-            "Leave it out, or export the base that you want",
-        )
-        raise InputError("`size`", why, fix)
+        fix = "Leave it out, or export the base that you want"
+        raise InputError("`size`", "exported files cannot follow it", fix)
     folder = Path(order.base)
     pipeline = load_pipeline(folder)
     kind_of = partial(condition_of, pipeline)
@@ -283,7 +311,7 @@ def _by_files(
     )
     words = replace(words, encoded=words.read(pipeline))
     for text, encoded in zip((order.prompt, order.negative), words.read(pipeline), strict=True):
-        _tell_cut(text, encoded, len(pipeline.tokenizer.vocabulary), say)
+        _tell_unread(text, encoded, taught, len(pipeline.tokenizer.vocabulary), say)
     with bar("draw") as done:
         drawn = draw(
             folder,
@@ -298,8 +326,26 @@ def _by_files(
             threads=order.threads or 1,
             progress=done,
         )
+    return Generated(
+        pictures=list(map(Image.fromarray, drawn.images)),
+        conditions=list(map(Image.fromarray, drawn.conditions)),
+        steerings=steered,
+        kinds=tuple(kind_of(steering.plugin) for steering in steered),
+        facts=_facts_of_files(order, pipeline, drawn),
+        run={
+            "load_seconds": drawn.load_seconds,
+            "peak_bytes": drawn.peak_bytes,
+            "runtime_version": drawn.runtime_version,
+            "prompt_tokens": drawn.prompt.tokens,
+            "tokens_read": min(drawn.prompt.tokens, len(drawn.prompt.ids)),
+        },
+        seconds=sum(drawn.seconds),
+    )
+
+
+def _facts_of_files(order: DrawOrder, pipeline: Pipeline, drawn: Any) -> dict[str, Any]:
     usual = pipeline.defaults_of(order.variant)
-    facts = {
+    return {
         "base": pipeline.name,
         "steps": order.steps or usual.steps,
         "guidance": usual.guidance if order.guidance is None else order.guidance,
@@ -312,32 +358,3 @@ def _by_files(
         "noise": pipeline.noise,
         "variant": order.variant,
     }
-    run = {
-        "load_seconds": drawn.load_seconds,
-        "peak_bytes": drawn.peak_bytes,
-        "runtime_version": drawn.runtime_version,
-        "prompt_tokens": drawn.prompt.tokens,
-        "tokens_read": min(drawn.prompt.tokens, len(drawn.prompt.ids)),
-    }
-    return Generated(
-        pictures=[Image.fromarray(item) for item in drawn.images],
-        conditions=[Image.fromarray(item) for item in drawn.conditions],
-        steerings=steered,
-        kinds=tuple(kind_of(item.plugin) for item in steered),
-        facts=facts,
-        run=run,
-        seconds=sum(drawn.seconds),
-    )
-
-
-def _tell_cut(text: str, encoded: Any, vocabulary: int, say: Callable[[str], None]) -> None:
-    from unplug.sdk.drawing.device import untaught
-
-    if encoded.cut:
-        short = text if len(text) <= 40 else f"{text[:40]}..."
-        say(
-            f"{short!r} has {encoded.tokens} tokens: the base reads the first {len(encoded.ids)} "
-            "only"
-        )
-    if (line := untaught(encoded.spelled, vocabulary)) is not None:
-        say(line)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 Place = str | Path
 """A file or a folder."""
+MAX_JUDGED = 24
+"""Models in one evaluation: more make no page that anybody reads."""
 
 
 @contextmanager
@@ -86,7 +88,7 @@ def train(
             `unplug.sdk.forgetting.tasks.train_age`.
     """
     from unplug.sdk.forgetting.tasks import train_age
-    from unplug.sdk.forgetting.unlearning import check_design, train_forgettable
+    from unplug.sdk.forgetting.unlearning import build_design, check_design
     from unplug.sdk.learning.training import Recipe
 
     check_design(forgettable, design, trunk=trunk, trunk_data=trunk_data, edges=recipe.get("edges"))
@@ -99,15 +101,13 @@ def train(
     }
     if forgettable is None:
         return train_age(data, split, chosen, Path(out), **shared)
-    return train_forgettable(
-        forgettable,
+    return build_design(forgettable, design).train(
         data,
         split,
         chosen,
         Path(out),
         trunk=None if trunk is None else _checkpoint(trunk),
         trunk_data=trunk_data,
-        settings=design,
         **shared,
     )
 
@@ -241,30 +241,46 @@ def audit(
         InputError, DataError, CheckpointError, ArtifactError: models that do not belong to this
             request, or are broken.
     """
-    from unplug.sdk.evidence.auditing import AuditConfig, run_audit
+    from unplug.sdk.evidence.auditing import (
+        audit_all,
+        counterparts,
+        load_audited,
+        train_more_references,
+    )
 
+    say = say or _silent
     with temporary_folder("unplug-audit-") as folder:
-        config = AuditConfig(
-            subjects=_paths(models),
-            spec=data,
+        audited = load_audited(
+            _paths(models),
+            data,
+            forget_ids,
             on_bad=on_bad,
-            forget_file=forget_ids,
             original=None if original is None else _path(original),
             retrained=None if retrained is None else _path(retrained),
             references=_paths(references),
-            train_references=train_references,
-            attacks=attacks,
-            seed=seed,
-            work=Path(work or folder),
-            original_artifacts=_paths(original_artifacts),
-            retrained_artifacts=_paths(retrained_artifacts),
-            rounding=rounding,
-            relearn=relearn,
+            single=fleet is not None,
             base=base,
-            fleet=None if fleet is None else Path(fleet),
-            others=others,
+            device=_device(device),
+            show=show,
         )
-        return run_audit(config, _device(device), say or _silent, show)
+        given = _paths(original_artifacts), _paths(retrained_artifacts)
+        exports, unable = counterparts(audited, *given, folder, say, rounding=rounding)
+        trained = train_more_references(
+            audited, train_references, Path(work or folder), seed, say, show
+        )
+        report = audit_all(
+            audited,
+            [*audited.references, *trained],
+            exports,
+            fleet=None if fleet is None else Path(fleet),
+            attacks=attacks,
+            others=others,
+            relearn=relearn,
+            seed=seed,
+            say=say,
+            show=show,
+        )
+        return replace(report, skipped=report.skipped | unable)
 
 
 @settled
@@ -347,31 +363,29 @@ def evaluate(
 
     Raises:
         DataError: data that the numbers cannot be had of.
-        InputError, CheckpointError, ArtifactError: see `unplug.sdk.evidence.assurance.evaluate`.
+        InputError, CheckpointError, ArtifactError: see `unplug.sdk.evidence.assurance.ask`.
     """
-    from unplug.sdk.evidence.assurance import Asking, JudgedModels
-    from unplug.sdk.evidence.assurance import evaluate as judged
+    from unplug.sdk.evidence.assurance import PROTOCOLS, Asking, ask, judge, people_needed
 
-    paths = _paths(models)
-    asked = JudgedModels(
-        models=paths,
-        data=data,
+    paths, chosen = _paths(models), PROTOCOLS.get(protocol)
+    people_needed(limit)  # refuses one that means nothing before anything runs
+    if not 0 < len(paths) <= MAX_JUDGED:
+        raise InputError(f"{len(paths)} models", "out of range", f"Give 1 to {MAX_JUDGED}")
+    on_torch = any((path / "config.json").is_file() for path in paths)
+    answers = ask(
+        paths,
+        data,
         part=part,
         checkpoints=_paths(checkpoints),
-        splits=[Path(item) for item in splits],
-        training=list(training),
+        splits=[Path(split) for split in splits],
+        training=training,
         trust=trust,
         landmarker=None if landmarker is None else Path(landmarker),
         on_bad=on_bad,
-    )
-    on_torch = any((path / "config.json").is_file() for path in paths)
-    return judged(
-        asked,
-        protocol,
-        Asking(limit=limit, challenges=tuple(challenges), seed=seed),
         device=_device(device) if on_torch else None,
         show=show,
     )
+    return judge(answers, chosen, Asking(limit=limit, challenges=tuple(challenges), seed=seed))
 
 
 @settled
@@ -776,10 +790,10 @@ def _artifacts(files: Sequence[Artifact | Place]) -> list[Artifact]:
     """Loaded; of a folder, all in it."""
     from unplug.export import artifacts_at, load_artifact
 
-    found: list[Artifact] = []
+    artifacts: list[Artifact] = []
     for file in files:
         if isinstance(file, str | Path):
-            found += map(load_artifact, artifacts_at(Path(file)))
+            artifacts += map(load_artifact, artifacts_at(Path(file)))
         else:
-            found.append(file)
-    return found
+            artifacts.append(file)
+    return artifacts

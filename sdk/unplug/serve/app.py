@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import multiprocessing
 import signal
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as PlainHTTPException
 
 from unplug.core import VERSION, DataError, InputError, OutputError, UnplugError
-from unplug.trust.ledger import Ledger, open_ledger
+from unplug.trust.ledger import open_ledger
 
 from .batching import Batcher, Busy
 from .data_names import DataNames
 from .hub import Hub
 from .inbox import Inbox
 from .jobs import JobEvent, Jobs
+from .logs import log_error
 from .metrics import Metrics
 from .models import Served
 from .owners import Desk, TooMany
@@ -33,17 +32,14 @@ from .recipe import ServeSettings
 from .routes_jobs import router as job_routes
 from .routes_models import router as model_routes
 from .routes_requests import router as request_routes
-from .shapes import Alive, Ready
+from .routes_server import router as server_routes
 from .shield import Shield
-from .state import HERE, MayMeasure, Parts, Rates, problems
+from .state import Parts, Rates
 from .tables import ServiceTables
 from .tokens import TokenGate
 from .watching import StreamWatch
 from .work import JobThread
 
-LOG = logging.getLogger("unplug.service")
-PAGE = Path(__file__).with_name("page")
-ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
 DECODERS = 4
 """Pictures that are decoded at once in one process; one of the largest takes 200 MB meanwhile."""
 END_SECONDS = 60.0
@@ -73,29 +69,9 @@ def make_app(settings: ServeSettings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        here = await _parts(settings, metrics)
-        app.state.parts = here
-        watch, threads = here.watch, [here.watch.thread("inbox", here.inbox.run)]
-        work = None
-        if settings.recipe is not None:
-            work = JobThread(settings, settings.recipe, here.jobs, here.ledger)
-            threads.append(watch.thread("jobs", work.run))
-        watch.task("hub", here.hub.run)
-        watch.task("batcher", here.batcher.run)
-        watch.task("parent", lambda: _end_with_parent(multiprocessing.parent_process()))
-        try:
+        app.state.parts = await _parts(settings, metrics)
+        async with _working(app.state.parts):
             yield
-        finally:
-            watch.stop()
-            if work is not None:
-                work.stop()
-            here.inbox.close()
-            await here.batcher.drain()
-            await watch.end_tasks()
-            for thread in threads:
-                await asyncio.to_thread(thread.join, END_SECONDS)
-            here.batcher.close()
-            here.tables.close()
 
     app = FastAPI(
         title="unplug serve",
@@ -107,12 +83,37 @@ def make_app(settings: ServeSettings) -> FastAPI:
     )
     # A redirect would go to a host and a scheme that nobody vouches for, before anybody is known.
     app.router.redirect_slashes = False
-    for router in (request_routes, job_routes, model_routes):
+    for router in (request_routes, job_routes, model_routes, server_routes):
         app.include_router(router)
-    _add_own_routes(app)
     _add_errors(app)
     app.add_middleware(Shield, limits=settings.limits, metrics=metrics)
     return app
+
+
+@contextlib.asynccontextmanager
+async def _working(here: Parts) -> AsyncIterator[None]:
+    """Runs what works in the background meanwhile; what has begun is ended before its parts are."""
+    watch, threads = here.watch, [here.watch.thread("inbox", here.inbox.run)]
+    work = None
+    if here.settings.recipe is not None:
+        work = JobThread(here.settings, here.settings.recipe, here.jobs, here.ledger)
+        threads.append(watch.thread("jobs", work.run))
+    watch.task("hub", here.hub.run)
+    watch.task("batcher", here.batcher.run)
+    watch.task("parent", lambda: _end_with_parent(multiprocessing.parent_process()))
+    try:
+        yield
+    finally:
+        watch.stop()
+        if work is not None:
+            work.stop()
+        here.inbox.close()
+        await here.batcher.drain()
+        await watch.end_tasks()
+        for thread in threads:
+            await asyncio.to_thread(thread.join, END_SECONDS)
+        here.batcher.close()
+        here.tables.close()
 
 
 async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
@@ -175,83 +176,6 @@ async def _end_with_parent(server: BaseProcess | None) -> None:
     signal.raise_signal(signal.SIGTERM)
 
 
-def _add_own_routes(app: FastAPI) -> None:
-    @app.get("/health", tags=["server"])
-    async def health() -> Alive:
-        """Whether this process answers."""
-        return Alive(version=VERSION)
-
-    @app.get(
-        "/ready", tags=["server"], responses={503: {"model": Ready, "description": "Not ready"}}
-    )
-    async def ready(here: HERE, response: Response) -> Ready:
-        """Whether requests can be taken: the database answers and can be written, what works in the
-        background does, and the model that is to be served is there.
-        """
-        database = await asyncio.to_thread(_can_write, here.probe)
-        wanted = here.settings.recipe is not None and (
-            here.settings.recipe.artifact is not None or here.served.row is not None
-        )
-        model = here.batcher.model is not None if wanted else None
-        down = list(here.watch.down())
-        good = database and model is not False and not down
-        response.status_code = 200 if good else 503
-        return Ready(
-            status="ready" if good else "not ready", database=database, model=model, down=down
-        )
-
-    text: dict[int | str, dict[str, Any]] = {
-        200: {
-            "description": "Prometheus text",
-            "content": {"text/plain": {"schema": {"type": "string"}}},
-        }
-    }
-
-    @app.get("/metrics", tags=["server"], response_class=Response, responses=problems() | text)
-    async def metrics(here: HERE, _: MayMeasure) -> Response:
-        """Metrics of all worker processes."""
-        return Response(
-            await asyncio.to_thread(here.metrics.text, lambda: _gauges(here)),
-            media_type="text/plain; version=0.0.4",
-        )
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(PAGE / "index.html", media_type="text/html")
-
-    @app.get("/assets/{name}", include_in_schema=False)
-    async def asset(name: str) -> FileResponse:
-        if name not in ASSETS:
-            raise HTTPException(404, "there is no such file")
-        return FileResponse(PAGE / name, media_type=ASSETS[name])
-
-
-def _can_write(ledger: Ledger) -> bool:
-    """Whether a request could be added now."""
-    try:
-        ledger.check_open()
-    except UnplugError as error:
-        LOG.error("nothing can be added to the ledger", extra={"error": type(error).__name__})
-        return False
-    return True
-
-
-def _gauges(here: Parts) -> Mapping[str, Mapping[str, float]]:
-    """What the database says, for metrics."""
-    contents = here.ledger.contents()
-    states: dict[str, float] = {}
-    for item in contents.requests.values():
-        states[item.state] = states.get(item.state, 0) + 1
-    late = sum(
-        item.waiting and item.days_left(contents.today) < 0 for item in contents.requests.values()
-    )
-    return {
-        "requests": states,
-        "requests_late": {"waiting": late},
-        "releases": dict(here.jobs.counts()),
-    }
-
-
 def _add_errors(app: FastAPI) -> None:
     def answer(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
         return JSONResponse({"status": status, "detail": detail}, status, dict(headers or {}))
@@ -271,19 +195,13 @@ def _add_errors(app: FastAPI) -> None:
     async def ours(_: Request, error: UnplugError) -> JSONResponse:
         if isinstance(error, Busy):
             return answer(503, f"{error.what}: {error.why}", {"Retry-After": "1"})
-        if isinstance(
-            error, DataError
-        ):  # a picture, of which it says no more than what is wrong with it
+        if isinstance(error, DataError):  # a picture, of which it says no more than what is wrong
             return answer(422, f"{error.what}: {error.why}")
-        if isinstance(error, OutputError):
-            LOG.error("the database cannot be written", extra={"error": type(error).__name__})
-            return answer(503, "nothing can be added to the ledger now", {"Retry-After": "5"})
         if isinstance(error, TooMany):
             return answer(429, f"{error.what}: {error.why}", {"Retry-After": "60"})
-        if (
-            isinstance(error, InputError) and "/" in error.what
-        ):  # about a file of this server, which is nobody's business
-            LOG.error("the ledger cannot be used", extra={"error": type(error).__name__})
+        # An input error with a path in it is about a file of this server: nobody's business.
+        if isinstance(error, OutputError) or (isinstance(error, InputError) and "/" in error.what):
+            log_error("the ledger cannot be used", error)
             return answer(503, "nothing can be added to the ledger now", {"Retry-After": "5"})
         if isinstance(error, InputError):
             return answer(409, f"{error.what}: {error.why}")

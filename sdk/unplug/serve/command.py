@@ -140,28 +140,28 @@ def list_(where: str | None, common: Common) -> Outcome:
     """List tokens: what each may do, and whether it still may."""
     from . import list_tokens
 
-    found = list_tokens(_tables(where))
+    tokens = list_tokens(_tables(where))
     value = [
         {
-            "id": item.id,
-            "label": item.label,
-            "scopes": sorted(item.scopes),
-            "created": item.created,
-            "expires": item.expires,
-            "revoked": item.revoked,
-            "valid": item.valid,
+            "id": made.id,
+            "label": made.label,
+            "scopes": sorted(made.scopes),
+            "created": made.created,
+            "expires": made.expires,
+            "revoked": made.revoked,
+            "valid": made.valid,
         }
-        for item in found
+        for made in tokens
     ]
     rows = [
         [
-            item.id,
-            item.label,
-            " ".join(sorted(item.scopes)),
-            item.created,
-            "valid" if item.valid else "ended",
+            made.id,
+            made.label,
+            " ".join(sorted(made.scopes)),
+            made.created,
+            "valid" if made.valid else "ended",
         ]
-        for item in found
+        for made in tokens
     ]
     return Outcome(
         value=value,
@@ -179,10 +179,10 @@ def revoke(where: str | None, id: str, common: Common) -> Outcome:
     """End a token; a running service believes it two more seconds."""
     from . import revoke_token
 
-    found = revoke_token(_tables(where), id)
+    ended = revoke_token(_tables(where), id)
     return Outcome(
-        value={"id": found.id, "revoked": found.revoked},
-        text=f"token {found.id} ({found.label}) is revoked",
+        value={"id": ended.id, "revoked": ended.revoked},
+        text=f"token {ended.id} ({ended.label}) is revoked",
     )
 
 

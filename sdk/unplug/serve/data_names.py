@@ -4,7 +4,6 @@ they do not.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -13,8 +12,8 @@ from unplug.core import DataError, KnownNames
 from unplug.sdk.learning.data import named_samples, parse_spec
 
 from .batching import Busy
+from .logs import log_error
 
-LOG = logging.getLogger("unplug.service")
 AGAIN_SECONDS = 2.0
 """So long a list of the data is believed that lacks a name: who asks for strangers must not have
 the data listed each time.
@@ -53,7 +52,7 @@ class DataNames:
                 try:
                     self._known = KnownNames(self.now())
                 except DataError as error:
-                    LOG.error("the data cannot be listed", extra={"error": type(error).__name__})
+                    log_error("the data cannot be listed", error)
                     raise Busy(
                         "the data of this server",
                         "they cannot be read now",

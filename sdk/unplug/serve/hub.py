@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from unplug.core import UnplugError
 from unplug.trust.ledger import Contents, Ledger
 
 from .jobs import JobEvent, Jobs
+from .logs import log_error
 
-LOG = logging.getLogger("unplug.service")
 KEPT = 2000
 """Events in memory; who comes from further back reads the database."""
 
@@ -67,6 +66,7 @@ class Hub:
         """Everything that happened after an event, up to the last look: `contents` is at least as
         new as what this returns.
         """
+        # memory holds everything behind that event where its oldest one follows it at once
         if self._kept and self._kept[0].event.number <= number + 1:
             return [item for item in self._kept if item.event.number > number]
         last = self._last
@@ -79,13 +79,13 @@ class Hub:
         ]
 
     def _read(self, number: int) -> list[Happening]:
-        found = self._jobs.events(number)
-        covered = {id: self._jobs.get(id) for id in {event.job for event in found}}
+        events = self._jobs.events(number)
+        covered = {id: self._jobs.get(id) for id in {event.job for event in events}}
         return [
             Happening(
                 event=event, requests=frozenset(job.requests if (job := covered[event.job]) else ())
             )
-            for event in found
+            for event in events
         ]
 
     async def run(self) -> None:
@@ -98,14 +98,14 @@ class Hub:
             except (
                 UnplugError
             ) as error:  # the database is away; `/ready` says so, and the next look may find it
-                LOG.error("the database cannot be read", extra={"error": type(error).__name__})
+                log_error("the database cannot be read", error)
                 continue
             if new or contents is not self.contents:
                 self.contents = contents
-                for item in new:
-                    self._kept.append(item)
-                    self._untold.append(item.event)
-                    self._last = item.event.number
+                for happening in new:
+                    self._kept.append(happening)
+                    self._untold.append(happening.event)
+                    self._last = happening.event.number
                 async with self._news:
                     self._news.notify_all()
             while self._untold:  # one that fails is told again

@@ -4,7 +4,6 @@ transaction.
 
 from __future__ import annotations
 
-import logging
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -13,9 +12,9 @@ from unplug.core import InputError
 from unplug.trust.ledger import Request
 
 from .batching import Busy
+from .logs import log_error
 from .owners import Desk, Owned
 
-LOG = logging.getLogger("unplug.service")
 MOST, MOST_NAMES = 200, 5000
 """Of one transaction: every one of them waits for the last."""
 MOST_WAITING = 1000
@@ -83,8 +82,8 @@ class Inbox:
 
     def _add(self, letters: list[_Letter]) -> None:
         try:
-            found = self._desk.add_all([letter.submission for letter in letters])
-            for letter, outcome in zip(letters, found, strict=True):
+            outcomes = self._desk.add_all([letter.submission for letter in letters])
+            for letter, outcome in zip(letters, outcomes, strict=True):
                 if isinstance(outcome, InputError):
                     letter.answer.set_exception(outcome)
                 else:
@@ -94,7 +93,7 @@ class Inbox:
             if ended or isinstance(
                 error, InputError
             ):  # of no letter, but of the ledger, its key or the clock
-                LOG.error("requests cannot be added", extra={"error": type(error).__name__})
+                log_error("requests cannot be added", error)
                 why = Busy("the ledger", "nothing can be added to it now", "Try again in a moment")
             for letter in letters:
                 if not letter.answer.done():

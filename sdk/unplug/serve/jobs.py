@@ -137,16 +137,13 @@ class Jobs:
         query = sa.select(recipes).where(recipes.c.name == name)
         with self._tables.reading() as connection:
             row = connection.execute(query).first()
-        if (
-            row is not None
-            and row.sha256 == self._recipe.sha256
-            and row.lease > now + lease_seconds / 2
-        ):
+        ours = row is not None and row.sha256 == self._recipe.sha256
+        if row is not None and ours and row.lease > now + lease_seconds / 2:
             return
         with self._tables.writing() as connection:
             row = connection.execute(query).first()
             if row is not None and row.sha256 != self._recipe.sha256 and row.lease > now:
-                why = "a server with another recipe or --folder has that name on this ledger"
+                why = "a server with another recipe or `folder` has that name on this ledger"
                 fix = (
                     f"End it, wait {lease_seconds:g} s where it was killed, or give this recipe "
                     "another name"
@@ -201,9 +198,8 @@ class Jobs:
             worker: who takes it.
             lease_seconds: for how long, unless it is renewed.
         """
-        with (
-            self._tables.reading() as connection
-        ):  # most of the time nothing is to be had, and writers need not wait for that
+        # most of the time nothing is to be had, and writers need not wait for that
+        with self._tables.reading() as connection:
             if self._free(connection) is None:
                 return None
         with self._tables.writing() as connection:
@@ -247,6 +243,7 @@ class Jobs:
                 sa.select(jobs).where(self._ours, *wanted).order_by(jobs.c.number).limit(1)
             ).first()
 
+        # one release at a time: the next one goes on from what this one leaves
         running = first(jobs.c.state == "running")
         if running is not None:
             return running if (running.lease or 0) <= now else None
@@ -263,13 +260,8 @@ class Jobs:
 
     def pin(self, job: ReleaseJob, requests: Sequence[str]) -> bool:
         """Says which requests a job covers, and tells that it begins."""
-        with self._tables.writing() as connection:
-            if not _holds(connection, job):
-                return False
-            values = {"requests": json.dumps(list(requests))}
-            connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(**values))
-            _tell(connection, job.id, "begun", {"requests": len(requests)})
-            return True
+        values = {"requests": json.dumps(list(requests))}
+        return self._change(job, values, begun={"requests": len(requests)})
 
     def keep_result(self, job: ReleaseJob, result: Mapping[str, Any]) -> bool:
         """Keeps what the runner returned, before anything is made of it."""
@@ -277,11 +269,7 @@ class Jobs:
 
     def report(self, job: ReleaseJob, data: Mapping[str, Any]) -> bool:
         """Tells how far a job is."""
-        with self._tables.writing() as connection:
-            if not _holds(connection, job):
-                return False
-            _tell(connection, job.id, "progress", data)
-            return True
+        return self._change(job, {}, progress=data)
 
     def fail(self, job: ReleaseJob, error: str) -> bool:
         """Ends a job that has no result; False where it is another's by now."""
@@ -325,22 +313,13 @@ class Jobs:
     ) -> bool:
         """Adds the certificates to the files of a job that is done, or says why there are none."""
         result = {**(job.result or {}), "files": {**(job.result or {}).get("files", {}), **files}}
-        with self._tables.writing() as connection:
-            if not _holds(connection, job):
-                return False
-            values = {
-                "result": json.dumps(result),
-                "certificates": "failed" if error else "done",
-                "lease": None,
-            }
-            connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(**values))
-            _tell(
-                connection,
-                job.id,
-                "certified",
-                {"files": len(files)} | ({"error": error} if error else {}),
-            )
-            return True
+        values = {
+            "result": json.dumps(result),
+            "certificates": "failed" if error else "done",
+            "lease": None,
+        }
+        told = {"files": len(files)} | ({"error": error} if error else {})
+        return self._change(job, values, certified=told)
 
     def get(self, id: str) -> ReleaseJob | None:
         """The job of an id, or None."""
@@ -350,23 +329,19 @@ class Jobs:
 
     def superseded(self, job: ReleaseJob) -> bool:
         """Whether a later release of its model is done."""
-        own = sa.select(jobs.c.number).where(jobs.c.id == job.id).scalar_subquery()
+        number = sa.select(jobs.c.number).where(jobs.c.id == job.id).scalar_subquery()
         same = jobs.c.recipe.is_(None) if job.model is None else jobs.c.recipe == job.model
         later = sa.select(jobs.c.id).where(
-            same, jobs.c.number > own, jobs.c.state == "done", jobs.c.result.is_not(None)
+            same, jobs.c.number > number, jobs.c.state == "done", jobs.c.result.is_not(None)
         )
         with self._tables.reading() as connection:
             return connection.execute(later.limit(1)).first() is not None
 
     def newest(self, limit: int) -> tuple[ReleaseJob, ...]:
         """The last jobs, the newest first."""
+        query = sa.select(jobs).order_by(jobs.c.number.desc()).limit(limit)
         with self._tables.reading() as connection:
-            return tuple(
-                map(
-                    _job,
-                    connection.execute(sa.select(jobs).order_by(jobs.c.number.desc()).limit(limit)),
-                )
-            )
+            return tuple(map(_job, connection.execute(query)))
 
     def counts(self) -> dict[str, int]:
         """State to the number of jobs in it."""
@@ -390,22 +365,19 @@ class Jobs:
         )
         with self._tables.reading() as connection:
             rows = connection.execute(query if job is None else query.where(events.c.job == job))
-            return tuple(
-                JobEvent(
-                    number=row.number,
-                    job=row.job,
-                    at=row.at,
-                    kind=row.kind,
-                    data=json.loads(row.data),
-                )
-                for row in rows
-            )
+            return tuple(JobEvent(**row._asdict() | {"data": json.loads(row.data)}) for row in rows)
 
-    def _change(self, job: ReleaseJob, values: Mapping[str, Any]) -> bool:
+    def _change(
+        self, job: ReleaseJob, values: Mapping[str, Any], **told: Mapping[str, Any]
+    ) -> bool:
+        """Changes a job and tells events, by their kind; False where it is another's by now."""
         with self._tables.writing() as connection:
             if not _holds(connection, job):
                 return False
-            connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(**values))
+            if values:
+                connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(**values))
+            for kind, data in told.items():
+                _tell(connection, job.id, kind, data)
             return True
 
 
@@ -448,14 +420,8 @@ def _tell(connection: sa.Connection, job: str, kind: str, data: Mapping[str, Any
     which readers see them.
     """
     last = connection.execute(sa.select(sa.func.max(events.c.number))).scalar() or 0
-    values = {
-        "number": last + 1,
-        "job": job,
-        "at": time_now(),
-        "kind": kind,
-        "data": json.dumps(data),
-    }
-    connection.execute(sa.insert(events).values(**values))
+    values = {"number": last + 1, "job": job, "at": time_now(), "kind": kind}
+    connection.execute(sa.insert(events).values(**values, data=json.dumps(data)))
 
 
 def _job(row: sa.Row[Any]) -> ReleaseJob:

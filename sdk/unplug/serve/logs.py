@@ -33,8 +33,13 @@ FIELDS = (
 """What may stand in a line. ``route`` is the template of a path, without what stood in its place;
 ``token`` is an id.
 """
-OURS = ("unplug.service",)
+LOG = logging.getLogger("unplug.serve")
 FRAMES = 6
+
+
+def log_error(event: str, error: BaseException | None, **fields: object) -> None:
+    """A line on what went wrong: of the error its type, and other `FIELDS`."""
+    LOG.error(event, extra={"error": type(error).__name__, **fields})
 
 
 class JsonLogLines(logging.Formatter):
@@ -42,7 +47,7 @@ class JsonLogLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record without anything that is not of `FIELDS`."""
-        ours = record.name.startswith(OURS)
+        ours = record.name.startswith(LOG.name)
         line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "level": record.levelname.lower(),
@@ -78,7 +83,7 @@ def log_config(level: str = "INFO") -> dict[str, Any]:
         "handlers": {"err": handler},
         "root": {"handlers": ["err"], "level": "WARNING"},
         "loggers": {
-            "unplug.service": {"handlers": ["err"], "level": level, "propagate": False},
+            LOG.name: {"handlers": ["err"], "level": level, "propagate": False},
             "uvicorn": {"handlers": ["err"], "level": "WARNING", "propagate": False},
         },
     }

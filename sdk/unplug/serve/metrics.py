@@ -21,26 +21,33 @@ class Metrics:
     """What one process counts."""
 
     def __init__(self) -> None:
-        own = CollectorRegistry()
-        self._own = own
+        registry = CollectorRegistry()
+        self._own = registry
         self.requests = Counter(
-            "unplug_http_requests_total", "Answers", ("method", "route", "status"), registry=own
+            "unplug_http_requests_total",
+            "Answers",
+            ("method", "route", "status"),
+            registry=registry,
         )
         self.seconds = Histogram(
-            "unplug_http_seconds", "Until the answer", ("route",), buckets=SECONDS, registry=own
+            "unplug_http_seconds",
+            "Until the answer",
+            ("route",),
+            buckets=SECONDS,
+            registry=registry,
         )
         self.batches = Histogram(
             "unplug_predict_batch",
             "Pictures in one run of the model",
             ("model",),
             buckets=(1, 2, 4, 8, 16, 32),
-            registry=own,
+            registry=registry,
         )
         self.swaps = Counter(
             "unplug_model_swaps_total",
             "Models that took the place of another",
             ("model",),
-            registry=own,
+            registry=registry,
         )
 
     def text(self, now: Callable[[], Mapping[str, Mapping[str, float]]]) -> bytes:

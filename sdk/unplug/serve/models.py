@@ -5,7 +5,6 @@ another one did.
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
@@ -15,11 +14,10 @@ from unplug.sdk.drawing.inference import Embedded, load_embedded
 
 from .batching import Batcher
 from .jobs import put_model
+from .logs import LOG, log_error
 from .metrics import Metrics
 from .recipe import ServeRecipe
 from .tables import ServiceTables, models
-
-LOG = logging.getLogger("unplug.service")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +62,7 @@ class Served:
             try:
                 loaded = await asyncio.to_thread(load_embedded, row.artifact)
             except UnplugError as error:  # the old one goes on answering
-                LOG.error(
-                    "a model cannot be loaded",
-                    extra={"error": type(error).__name__, "model": row.name},
-                )
+                log_error("a model cannot be loaded", error, model=row.name)
                 return
             self._take(row, loaded)
 

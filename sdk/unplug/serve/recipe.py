@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -59,35 +60,36 @@ class ServeRecipe(ReleaseChoices):
     schema: Literal["unplug-serve/1"] = "unplug-serve/1"
 
     @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> ServeRecipe:
+        """A recipe that went to another process as JSON, which knows no tuples."""
+        lists = {name: tuple(raw[name]) for name in ("targets", "precisions")}
+        return cls(**{**raw, **lists})
+
+    @classmethod
     def load(cls, path: Path) -> ServeRecipe:
         """Reads a recipe, with its paths made absolute.
 
         Raises:
             InputError: missing, or not of this schema.
         """
-        found = read_dataclass(cls, path, InputError, max_bytes=MAX_RECIPE_BYTES)
-        if (
-            not found.name.replace("-", "").replace("_", "").replace(".", "").isalnum()
-            or len(found.name) > 60
-        ):
-            raise InputError(
-                f"name {found.name[:60]!r}",
-                "it stands in URLs",
-                "Use up to 60 letters, digits and . _ -",
-            )
+        recipe = read_dataclass(cls, path, InputError, max_bytes=MAX_RECIPE_BYTES)
+        bare = recipe.name.translate(dict.fromkeys(map(ord, "-_.")))
+        if not bare.isalnum() or len(recipe.name) > 60:
+            fix = "Use up to 60 letters, digits and . _ -"
+            raise InputError(f"name {recipe.name[:60]!r}", "it stands in URLs", fix)
         here = path.resolve().parent
         places = ["checkpoint", "fleet", "certification", "artifact", "public"]
-        if not (found.sign or "").startswith(("command:", "env:")):
+        if not (recipe.sign or "").startswith(("command:", "env:")):
             places.append("sign")
         given = {
             name: str(here / expanded(value))
             for name in places
-            if (value := getattr(found, name)) is not None
+            if (value := getattr(recipe, name)) is not None
         }
-        kind, _, argument = found.data.partition(":")
+        kind, _, argument = recipe.data.partition(":")
         if argument and kind != "synth":
             given["data"] = f"{kind}:{here / expanded(argument)}"
-        return replace(found, **given)  # type: ignore[arg-type]  # all of them are texts
+        return replace(recipe, **given)  # type: ignore[arg-type]  # all of them are texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,8 +178,8 @@ class ServeSettings:
         """Whose jobs this server takes; None without a recipe."""
         if self.recipe is None:
             return None
-        said = {"recipe": asdict(self.recipe), "folder": str(Path(self.folder).resolve())}
-        return RecipeKey(name=self.recipe.name, sha256=json_sha256(said))
+        whole = {"recipe": asdict(self.recipe), "folder": str(Path(self.folder).resolve())}
+        return RecipeKey(name=self.recipe.name, sha256=json_sha256(whole))
 
     def to_environment(self) -> None:
         """Hands the settings to the processes that are started from here on."""
@@ -187,13 +189,5 @@ class ServeSettings:
     def from_environment(cls) -> ServeSettings:
         """What `to_environment` of the parent wrote."""
         raw = json.loads(os.environ[VARIABLE])
-        recipe = raw.pop("recipe")
-        if recipe is not None:
-            recipe |= {name: tuple(recipe[name]) for name in ("targets", "precisions")}
-        return cls(
-            **{
-                **raw,
-                "limits": ServeLimits(**raw["limits"]),
-                "recipe": None if recipe is None else ServeRecipe(**recipe),
-            }
-        )
+        recipe, limits = raw.pop("recipe"), ServeLimits(**raw.pop("limits"))
+        return cls(**raw, limits=limits, recipe=recipe and ServeRecipe.of(recipe))

@@ -55,7 +55,7 @@ def run_release(job: Job) -> Reply:
     """
     from unplug.trust.bundle import bundle_id, pack_bundle, read_manifest
 
-    recipe = _recipe(job.values["recipe"])
+    recipe = ServeRecipe.of(job.values["recipe"])
     folder = Path(job.values["folder"])
     before = None if job.values["before"] is None else Before(**job.values["before"])
     out = folder / f"{recipe.name}.unplug"
@@ -80,12 +80,6 @@ def run_release(job: Job) -> Reply:
             "sha256": sha256,
             "files": {packed.name: str(packed)},
         }
-    )
-
-
-def _recipe(raw: Mapping[str, Any]) -> ServeRecipe:
-    return ServeRecipe(
-        **{**raw, "targets": tuple(raw["targets"]), "precisions": tuple(raw["precisions"])}
     )
 
 
@@ -117,11 +111,11 @@ def _release(
     dataset = load_dataset(recipe.data, task.image_size, show=False)
     ledger = open_ledger(values["ledger"])
     open_ = answerable(ledger, named_samples(dataset.samples), original.sha256)
-    found = {id: names for id, names in open_.items() if id in values["requests"]}
+    asked = {id: names for id, names in open_.items() if id in values["requests"]}
     forgotten = resolve_names(
-        sorted({name for names in found.values() for name in names}), dataset, "the queue"
+        sorted({name for names in asked.values() for name in names}), dataset, "the queue"
     )
-    answered = cover(ledger, tuple(found), dataset, forgotten, original.sha256).requests
+    answered = cover(ledger, tuple(asked), dataset, forgotten, original.sha256).requests
     choices = {item.name: getattr(recipe, item.name) for item in fields(ReleaseChoices)}
     config = ReleaseConfig(**choices, gates=gates_from(recipe.gates, recipe.budget))
     release(
@@ -164,12 +158,14 @@ def _signing(recipe: ServeRecipe, before: Before | None, answered: Sequence[str]
     from unplug.trust.bundle import Publication, Signing, bundle_id, load_signer
 
     signer = load_signer(recipe.sign, None if recipe.public is None else Path(recipe.public))
-    said = Publication(name=recipe.name, release=1, requests=tuple(answered))
+    publication = Publication(name=recipe.name, release=1, requests=tuple(answered))
     if before is not None and before.bundle is not None:
         earlier = Path(before.bundle)
-        said = replace(said, release=before.number + 1, supersedes=(bundle_id(earlier),))
-        return Signing(signer=signer, publication=said, earlier=(earlier,))
-    return Signing(signer=signer, publication=said)
+        publication = replace(
+            publication, release=before.number + 1, supersedes=(bundle_id(earlier),)
+        )
+        return Signing(signer=signer, publication=publication, earlier=(earlier,))
+    return Signing(signer=signer, publication=publication)
 
 
 def served_file(bundle: Path, precision: str) -> tuple[str | None, str | None]:
@@ -178,5 +174,5 @@ def served_file(bundle: Path, precision: str) -> tuple[str | None, str | None]:
     """
     from unplug.core import sha256_file
 
-    found = sorted((bundle / "artifacts").glob(f"*.{precision}.onnx"))
-    return (str(found[0]), sha256_file(found[0])) if found else (None, None)
+    files = sorted((bundle / "artifacts").glob(f"*.{precision}.onnx"))
+    return (str(files[0]), sha256_file(files[0])) if files else (None, None)

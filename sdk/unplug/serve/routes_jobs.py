@@ -45,20 +45,20 @@ async def list_releases(
     here: HERE, _: MayRead, limit: Annotated[int, Query(ge=1, le=500)] = 50
 ) -> JobList:
     """The newest releases first."""
-    found = await asyncio.to_thread(here.jobs.newest, limit)
+    jobs = await asyncio.to_thread(here.jobs.newest, limit)
     current = {
         job.model: job.id
-        for job in reversed(found)
+        for job in reversed(jobs)
         if job.state == "done" and job.result is not None
     }
-    return JobList(jobs=[job_shape(job, current=job.id == current.get(job.model)) for job in found])
+    return JobList(jobs=[job_shape(job, current=job.id == current.get(job.model)) for job in jobs])
 
 
 @router.get("/releases/{job}", responses=problems(404))
 async def read_release(job: JOB, here: HERE, _: MayRead) -> JobShape:
     """One release."""
-    found = await _find(job, here)
-    return job_shape(found, current=not await asyncio.to_thread(here.jobs.superseded, found))
+    release = await _find(job, here)
+    return job_shape(release, current=not await asyncio.to_thread(here.jobs.superseded, release))
 
 
 @router.get("/releases/{job}/events", response_class=Response, responses=problems(404) | FOLLOWED)
@@ -81,16 +81,16 @@ async def follow_all(here: HERE, _: MayRead, last: LAST = "0-0") -> Response:
 )
 async def fetch(job: JOB, name: FILE, here: HERE, _: MayRelease) -> FileResponse:
     """A file of a release: its bundle as a zip file until the next is done, or a certificate."""
-    found = await _find(job, here)
-    recorded = files_of(found, current=True)
+    release = await _find(job, here)
+    recorded = files_of(release, current=True)
     if name not in recorded:
         raise HTTPException(404, "there is no such file of this release")
-    if not lasting(name) and await asyncio.to_thread(here.jobs.superseded, found):
+    if not lasting(name) and await asyncio.to_thread(here.jobs.superseded, release):
         raise HTTPException(410, "a later release has superseded this one")
     path = FilePath(recorded[name]).resolve()
-    own = (FilePath(here.settings.folder) / "jobs" / found.id).resolve()
+    folder = (FilePath(here.settings.folder) / "jobs" / release.id).resolve()
     if (
-        not path.is_relative_to(own) or not path.is_file()
+        not path.is_relative_to(folder) or not path.is_file()
     ):  # what a runner recorded must lie in the folder of its job
         raise HTTPException(404, "the file is gone")
     return FileResponse(path, media_type="application/octet-stream", filename=name)

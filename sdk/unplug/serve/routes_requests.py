@@ -52,8 +52,8 @@ async def submit(
             received = date.fromisoformat(body.received)
         except ValueError as error:
             raise HTTPException(422, "received is no day of the calendar") from error
-    own = await asyncio.to_thread(here.ledger.operator_key)
-    id = body.id or f"R-{own.digest(f'{token.id} {key}', 'unplug-serve/1 idempotency')[:24]}"
+    operator = await asyncio.to_thread(here.ledger.operator_key)
+    id = body.id or f"R-{operator.digest(f'{token.id} {key}', 'unplug-serve/1 idempotency')[:24]}"
     known = None if here.names is None else await asyncio.to_thread(here.names.known, body.names)
     reads = "requests:read" in token.scopes
     submission = Owned(
@@ -148,9 +148,9 @@ async def follow_request(id: REQUEST, here: HERE, _: MayRead, last: LAST = "0-0"
 
 async def _find(id: str, here: Parts, token: ApiToken | None = None) -> LedgerRequest:
     """The request; the same answer after the same work where this token may not know of it."""
-    contents, own = await asyncio.to_thread(here.ledger.contents), True
+    contents, allowed = await asyncio.to_thread(here.ledger.contents), True
     if token is not None and "requests:read" not in token.scopes:
-        own = await asyncio.to_thread(here.desk.owner, id) == token.id
-    if id not in contents.requests or not own:
+        allowed = await asyncio.to_thread(here.desk.owner, id) == token.id
+    if id not in contents.requests or not allowed:
         raise HTTPException(404, "there is no such request")
     return contents.requests[id]

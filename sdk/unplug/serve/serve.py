@@ -42,7 +42,7 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
         Path(settings.folder).mkdir(0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            settings.folder, error.strerror or str(error), "Choose a --folder that you can write to"
+            settings.folder, error.strerror or str(error), "Choose a `folder` that you can write to"
         ) from error
     tables = ServiceTables(settings.ledger)
     tables.create()

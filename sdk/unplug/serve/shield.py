@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .metrics import Metrics
 from .recipe import ServeLimits
 
-LOG = logging.getLogger("unplug.service")
+LOG = logging.getLogger("unplug.serve")
 PICTURES = "/predict"
 STREAMS = "/events"
 HEALTH = "/health"
@@ -146,8 +146,8 @@ class _Exchange:
     @property
     def route(self) -> str:
         """The template of the path, which holds nothing that was sent."""
-        found: Any = self.scope.get("route")
-        return getattr(found, "path", None) or "other"
+        matched: Any = self.scope.get("route")
+        return getattr(matched, "path", None) or "other"
 
     def misframed(self) -> str | None:
         """Why a proxy may see another request in these bytes; None where nothing is odd."""

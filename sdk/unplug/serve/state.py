@@ -109,8 +109,8 @@ class StrictRoute(APIRoute):
 
 def parts(request: Request) -> Parts:
     """Those of this process."""
-    found: Parts = request.app.state.parts
-    return found
+    here: Parts = request.app.state.parts
+    return here
 
 
 HERE = Annotated[Parts, Depends(parts)]

@@ -92,16 +92,16 @@ async def _events(
         for entry in _entries(here, cursor, request):
             cursor, told = Cursor(entry=entry.sequence + 1, event=cursor.event), True
             yield _event(cursor, "entry", step(entry).model_dump())
-        for item in happened:
-            cursor = Cursor(entry=cursor.entry, event=item.event.number)
-            if _concerns(item, request, job):
+        for happening in happened:
+            cursor = Cursor(entry=cursor.entry, event=happening.event.number)
+            if _concerns(happening, request, job):
                 told = True
                 yield _event(
                     cursor,
-                    item.event.kind,
-                    {"job": item.event.job, "at": item.event.at, **item.event.data},
+                    happening.event.kind,
+                    {"job": happening.event.job, "at": happening.event.at, **happening.event.data},
                 )
-        if not told:
+        if not told:  # else something may have come while it was sent
             await here.hub.wait(min(left, WAIT_SECONDS))
 
 

@@ -4,13 +4,12 @@ them.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, Table, Text
+from sqlalchemy.types import TypeEngine
 
 from unplug.trust.ledger import SqlStore, TableVersions
 
@@ -23,79 +22,48 @@ VERSIONS = TableVersions(
     make="unplug serve",
 )
 NUMBER = BigInteger().with_variant(Integer, "sqlite")
-metadata = MetaData()
-tokens = Table(
-    "service_tokens",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("sha256", Text),
-    Column("label", Text),
-    Column("scopes", Text),
-    Column("created", Text),
-    Column("expires", Text),
-    Column("revoked", Text),
+
+
+def _table(name: str, *texts: str, **others: TypeEngine[Any]) -> Table:
+    """A table as queries need it, by the names of its columns; migrations make it with its keys."""
+    columns = dict.fromkeys(texts, Text()) | others
+    return Table(name, MetaData(), *(Column(column, kind) for column, kind in columns.items()))
+
+
+tokens = _table(
+    "service_tokens", "id", "sha256", "label", "scopes", "created", "expires", "revoked"
 )
-jobs = Table(
+jobs = _table(
     "service_jobs",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("number", NUMBER),
-    Column("state", Text),
-    Column("fence", NUMBER),
-    Column("attempts", NUMBER),
-    Column("worker", Text),
-    Column("lease", Double),
-    Column("created", Text),
-    Column("started", Text),
-    Column("finished", Text),
-    Column("requests", Text),
-    Column("result", Text),
-    Column("error", Text),
-    Column("recipe", Text),
-    Column("recipe_sha256", Text),
-    Column("certificates", Text),
+    "id",
+    "state",
+    "worker",
+    "created",
+    "started",
+    "finished",
+    "requests",
+    "result",
+    "error",
+    "recipe",
+    "recipe_sha256",
+    "certificates",
+    number=NUMBER,
+    fence=NUMBER,
+    attempts=NUMBER,
+    lease=Double(),
 )
-recipes = Table(
-    "service_recipes",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("sha256", Text),
-    Column("lease", Double),
-)
-events = Table(
-    "service_events",
-    metadata,
-    Column("number", NUMBER, primary_key=True, autoincrement=False),
-    Column("job", Text),
-    Column("at", Text),
-    Column("kind", Text),
-    Column("data", Text),
-)
-models = Table(
-    "service_models",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("artifact", Text),
-    Column("sha256", Text),
-    Column("job", Text),
-    Column("since", Text),
-)
-owners = Table(
-    "service_owners",
-    metadata,
-    Column("request", Text, primary_key=True),
-    Column("token", Text),
-    Column("names", NUMBER),
-    Column("over", Integer),
-)
+recipes = _table("service_recipes", "name", "sha256", lease=Double())
+events = _table("service_events", "job", "at", "kind", "data", number=NUMBER)
+models = _table("service_models", "name", "artifact", "sha256", "job", "since")
+owners = _table("service_owners", "request", "token", names=NUMBER, over=Integer())
 
 
-def time_now() -> str:
-    """Now, as every table says it: UTC, whole seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def time_now(later: timedelta = timedelta()) -> str:
+    """Now or later, as every table says it: UTC, whole seconds."""
+    return (datetime.now(UTC) + later).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class ServiceTables:
+class ServiceTables(SqlStore):
     """The tables of a service.
 
     Args:
@@ -105,21 +73,4 @@ class ServiceTables:
     """
 
     def __init__(self, where: str, *, wait_seconds: float = 60, pooled: bool = False) -> None:
-        self._store = SqlStore(where, VERSIONS, wait_seconds=wait_seconds, pooled=pooled)
-        self.shown, self.create, self.close = (
-            self._store.shown,
-            self._store.create,
-            self._store.close,
-        )
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        """A transaction that sees one state; see `SqlStore.opened` for what is raised."""
-        with self._store.opened(writing=False) as connection:
-            yield connection
-
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that has the tables to itself: reading and then writing in it is one step."""
-        with self._store.opened(writing=True) as connection:
-            yield connection
+        super().__init__(where, VERSIONS, wait_seconds=wait_seconds, pooled=pooled)

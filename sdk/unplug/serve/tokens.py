@@ -13,8 +13,8 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 
 import sqlalchemy as sa
 
@@ -79,44 +79,31 @@ def add_token(
     """
     if LABEL.fullmatch(label) is None:
         raise InputError(
-            f"--label {label[:60]}",
+            f"label {label[:60]}",
             "a label has up to 60 letters, digits and . _ -",
             "Say what it is for",
         )
     if unknown := sorted(set(scopes) - SCOPES.keys()):
-        raise InputError(f"--scope {unknown[0]}", "no such scope", f"Known: {', '.join(SCOPES)}")
+        raise InputError(f"`scope` {unknown[0]}", "no such scope", f"Known: {', '.join(SCOPES)}")
     if not scopes:
         raise InputError(
-            "the token", "it may do nothing", f"Give --scope, one of {', '.join(SCOPES)}"
+            "the token", "it may do nothing", f"Give `scope`, one of {', '.join(SCOPES)}"
         )
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     text = f"unplug_{id}_{secret}"
-    until = (
-        None
-        if days is None
-        else (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    )
+    until = None if days is None else time_now(timedelta(days=days))
     made = ApiToken(id=id, label=label, scopes=frozenset(scopes), created=time_now(), expires=until)
+    kept = {"sha256": _digest(text), "scopes": " ".join(sorted(made.scopes))}
     with tables.writing() as connection:
-        connection.execute(
-            sa.insert(table).values(
-                id=id,
-                sha256=_digest(text),
-                label=label,
-                scopes=" ".join(sorted(made.scopes)),
-                created=made.created,
-                expires=until,
-            )
-        )
+        connection.execute(sa.insert(table).values(**(asdict(made) | kept)))
     return made, text
 
 
 def list_tokens(tables: ServiceTables) -> tuple[ApiToken, ...]:
     """All tokens, the oldest first; those of one second in the order of their ids."""
     with tables.reading() as connection:
-        return tuple(
-            map(_token, connection.execute(sa.select(table).order_by(table.c.created, table.c.id)))
-        )
+        rows = connection.execute(sa.select(table).order_by(table.c.created, table.c.id))
+        return tuple(map(_token, rows))
 
 
 def revoke_token(tables: ServiceTables, id: str) -> ApiToken:
@@ -164,10 +151,10 @@ class TokenGate:
         match = FORM.fullmatch(text)
         if match is None:
             return None
-        found = self._look_up(match[1])
-        if found is None or not hmac.compare_digest(found[0], _digest(text)) or not found[1].valid:
+        known = self._look_up(match[1])
+        if known is None or not hmac.compare_digest(known[0], _digest(text)) or not known[1].valid:
             return None
-        return found[1]
+        return known[1]
 
     def _look_up(self, id: str) -> tuple[str, ApiToken] | None:
         now = time.monotonic()
@@ -179,10 +166,10 @@ class TokenGate:
             row = connection.execute(sa.select(table).where(table.c.id == id)).first()
         if row is None:  # not kept: made-up ids must not fill the memory
             return None
-        found = str(row.sha256), _token(row)
+        known = str(row.sha256), _token(row)
         with self._lock:
-            self._seen[id] = (now, *found)
-        return found
+            self._seen[id] = (now, *known)
+        return known
 
 
 def _digest(text: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from .logs import log_error
+
 Work = Callable[[], Coroutine[Any, Any, None]]
-LOG = logging.getLogger("unplug.service")
 PAUSE_SECONDS = 1.0
 """Until something that failed is started again: a fault that lasts must not fill the log."""
 
@@ -88,4 +88,4 @@ class StreamWatch:
         if self._stopping.is_set():
             return
         self._failed.add(name)
-        LOG.error("background work ended", extra={"work": name, "error": type(error).__name__})
+        log_error("background work ended", error, work=name)

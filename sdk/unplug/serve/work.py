@@ -36,9 +36,9 @@ from unplug.trust.ledger import Ledger, answered_in, models_left, releases_of
 from .data_names import DataNames
 from .issuing import issue_certificates
 from .jobs import Jobs, ReleaseJob
+from .logs import LOG, log_error
 from .recipe import ServeRecipe, ServeSettings
 
-LOG = logging.getLogger("unplug.service")
 STAGE = re.compile(r"[a-z][a-z ()0-9]{0,40}")
 """Of a line of progress that much is told: what stands before its first other sign names a stage,
 and nobody.
@@ -147,7 +147,7 @@ class JobThread:
                 OutputError,
                 OSError,
             ) as error:  # database or disk are away: what we had, another worker takes
-                LOG.error("jobs cannot be worked on", extra={"error": type(error).__name__})
+                log_error("jobs cannot be worked on", error)
         self._jobs.leave_name()
 
     def _work(self, job: ReleaseJob) -> None:
@@ -192,10 +192,7 @@ class JobThread:
                     lost.set()
                     return
             except Exception as error:  # noqa: BLE001 (tried again, as long as the lease lasts)
-                LOG.error(
-                    "a lease could not be renewed",
-                    extra={"job": job.id, "error": type(error).__name__},
-                )
+                log_error("a lease could not be renewed", error, job=job.id)
 
     def _compute(self, job: ReleaseJob, lost: threading.Event) -> Mapping[str, Any] | None:
         """What the runner returns, kept in the job; None where the job is another's by now, or
@@ -214,6 +211,18 @@ class JobThread:
         )
         if not self._jobs.pin(job, requests):
             return None
+        result = self._run(job, requests, before, lost)
+        check_result(result, requests)
+        return result if self._jobs.keep_result(job, result) else None
+
+    def _run(
+        self,
+        job: ReleaseJob,
+        requests: Sequence[str],
+        before: Mapping[str, Any] | None,
+        lost: threading.Event,
+    ) -> Mapping[str, Any]:
+        """What the runner returns, in a child process that ends where the job is lost."""
         folder = self._folder(job)
         make_folder(folder, 0o700)
         values = {
@@ -227,26 +236,21 @@ class JobThread:
         }
 
         def told(done: int, total: int, text: str) -> None:
-            stage = STAGE.match(text)
-            self._jobs.report(
-                job,
-                {"done": done, "total": total, "stage": stage[0].strip() if stage else "at work"},
-            )
+            match = STAGE.match(text)
+            stage = match[0].strip() if match else "at work"
+            self._jobs.report(job, {"done": done, "total": total, "stage": stage})
 
-        hours = 3600 * self._recipe.hours
         try:
-            result = call_in_child(
+            return call_in_child(
                 self._recipe.runner,
                 values,
                 what="the release",
-                timeout=hours,
+                timeout=3600 * self._recipe.hours,
                 progress=told,
                 cancel=lost,
             ).values
         except UnplugError as error:
             raise _RunnerFailed(error) from error
-        check_result(result, requests)
-        return result if self._jobs.keep_result(job, result) else None
 
     def _before(self) -> dict[str, Any] | None:
         """What the release before this one left, for this one to go on from: the ledger says which
@@ -281,30 +285,20 @@ class JobThread:
         """The ledger's entry, the end of the job and the model that is served from now on: all of
         them, or none.
         """
-        waiting = {item.id: item for item in self._ledger.requests().values() if item.waiting}
-        answered = [id for id in result["requests"] if id in waiting]
-        if not result.get(
-            "weights"
-        ):  # it does not say of which model it is: who is in several waits on
-            known = tuple(releases_of(self._ledger.entries()))
-            answered = [
-                id for id in answered if len(models_left(id, waiting[id].history, known)) < 2
-            ]
+        answered = self._answered_by(result)
+        weights = zip(
+            ("original_sha256", "model_sha256"), result.get("weights") or (), strict=False
+        )
         facts = {
             "job": job.id,
             "bundle": str(result.get("bundle_id") or ""),
             "model": self._recipe.name,
+            **dict(weights),
         }
-        facts |= dict(
-            zip(("original_sha256", "model_sha256"), result.get("weights") or (), strict=False)
-        )
         model = None
         if result.get("artifact"):
-            model = {
-                "name": self._recipe.name,
-                "artifact": result["artifact"],
-                "sha256": result["sha256"],
-            }
+            served = {"artifact": result["artifact"], "sha256": result["sha256"]}
+            model = {"name": self._recipe.name, **served}
         certify = self._recipe.sign is not None and bool(result.get("bundle"))
 
         def end(connection: Any) -> None:
@@ -314,16 +308,23 @@ class JobThread:
         with contextlib.suppress(_Lost):
             try:
                 self._ledger.record("release", answered, facts=facts, once="job", along=end)
-            except (
-                InputError
-            ) as error:  # a key, the clock: what was computed waits until that is mended
-                LOG.error(
-                    "a release cannot be recorded",
-                    extra={"job": job.id, "error": type(error).__name__},
-                )
+            except InputError as error:  # a key, the clock: what was computed waits until then
+                extra = {"job": job.id, "error": type(error).__name__}
+                LOG.error("a release cannot be recorded", extra=extra)
                 self._keep_error(job, error)
             else:
                 LOG.info("job done", extra={"job": job.id, "requests": len(answered)})
+
+    def _answered_by(self, result: Mapping[str, Any]) -> list[str]:
+        """Requests of a result that still wait; who is in several models waits on where it does not
+        say of which model it is.
+        """
+        requests = self._ledger.requests()
+        waiting = [id for id in result["requests"] if id in requests and requests[id].waiting]
+        if result.get("weights"):
+            return waiting
+        known = tuple(releases_of(self._ledger.entries()))
+        return [id for id in waiting if len(models_left(id, requests[id].history, known)) < 2]
 
     def _certify(self, job: ReleaseJob) -> None:
         """Adds the certificates to the files of a release. It is none the worse without: what is
@@ -343,7 +344,7 @@ class JobThread:
             except OutputError:
                 raise
             except Exception as error:  # noqa: BLE001 (certificates may be issued by hand)
-                LOG.error("no certificates", extra={"job": job.id, "error": type(error).__name__})
+                log_error("no certificates", error, job=job.id)
                 self._keep_error(job, error)
                 self._jobs.certified(job, {}, type(error).__name__)
             else:
@@ -375,7 +376,4 @@ class JobThread:
             with atomic_path(self._folder(job) / "error.txt", private=True) as temporary:
                 temporary.write_text(f"{error}\n", encoding="utf-8")
         except OutputError as problem:  # the end of the job counts more
-            LOG.error(
-                "why it failed could not be kept",
-                extra={"job": job.id, "error": type(problem).__name__},
-            )
+            log_error("why it failed could not be kept", problem, job=job.id)

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from unplug.export import Artifact
 from unplug.mobile_bench.adb.edges import read_edges
 
 ADBD = "usr/lib/android-sdk/platform-tools/adbd"
@@ -124,17 +123,9 @@ class Phone:
             "ADBD_PORT": str(self.port),
             "FAULTS_FILE": str(self.state / "faults"),
         }
+        daemon = [loader, "--library-path", libraries, str(self.root / ADBD)]
         self.process = subprocess.Popen(
-            [
-                "nsenter",
-                "-m",
-                "-t",
-                str(self.keeper.pid),
-                loader,
-                "--library-path",
-                libraries,
-                str(self.root / ADBD),
-            ],
+            ["nsenter", "-m", "-t", str(self.keeper.pid), *daemon],
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -193,8 +184,3 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.chmod(0o755)
     monkeypatch.setenv("UNPLUG_BENCHMARK_MODEL", str(path))
     return path
-
-
-@pytest.fixture(scope="session")
-def tflite(litert: Artifact) -> Artifact:
-    return litert

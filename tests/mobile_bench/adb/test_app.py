@@ -40,51 +40,42 @@ echo "Status: ok"
 
 
 @pytest.mark.long
-def test_a_row_from_the_app(app: Phone, tflite: Artifact, onnx: Artifact, checkpoint: Path) -> None:
-    rows = bench_artifacts(
-        [tflite, onnx], on=f"android-app:{app.serial}", plan=PLAN, checkpoint=checkpoint
-    ).rows
-    (row, other) = rows
-    assert (row.status, row.valid, row.device, row.runtime) == (
-        "ok",
-        True,
-        "Stand-in 1",
-        "litert-app",
-    ), (row.reasons, (app.state / "app.log").read_text())
-    assert [len(repeat.latencies_ms) for repeat in row.repeats] == [
-        4,
-        4,
-    ] and row.median_ci95_ms is not None
-    assert (other.status, other.runtime, other.delegate_asked) == ("ok", "onnx-app", "cpu"), (
-        other.reasons
-    )
-    said = (app.state / "am").read_text().splitlines()
-    assert [line.split()[0] for line in said] == ["force-stop", "start", "force-stop"]
+def test_a_row_from_the_app(app: Phone, litert: Artifact, onnx: Artifact, checkpoint: Path) -> None:
+    place = f"android-app:{app.serial}"
+    row, other = bench_artifacts([litert, onnx], on=place, plan=PLAN, checkpoint=checkpoint).rows
+    log = (app.state / "app.log").read_text()
+    assert (row.status, row.valid, row.device) == ("ok", True, "Stand-in 1"), (row.reasons, log)
+    assert row.runtime == "litert-app" and row.median_ci95_ms is not None
+    assert [len(repeat.latencies_ms) for repeat in row.repeats] == [4, 4]
+    assert (other.status, other.runtime, other.delegate_asked) == ("ok", "onnx-app", "cpu")
+    commands = [line.split()[0] for line in (app.state / "am").read_text().splitlines()]
+    assert commands == ["force-stop", "start", "force-stop"]
     assert app.inside(f"ls {app.data}") == "", "nothing is left on the phone"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
-    ("fault", "kind", "words"),
+    ("state", "kind", "words"),
     [
-        ("lie", ReportError, "a cold start of 1 timed runs, and 4 were asked for"),
-        ("version", ReportError, "its schema is 'unplug-bench/9', and this is 'unplug-bench/1'"),
-        ("die", DeviceError, "the app ended without a report"),
-        ("fail", DeviceError, r"the app stopped \(Storage is full"),
+        *(
+            pytest.param({"faults": fault}, kind, words, marks=pytest.mark.long)
+            for fault, kind, words in [
+                ("lie", ReportError, "a cold start of 1 timed runs, and 4 were asked for"),
+                ("version", ReportError, "its schema is 'unplug-bench/9', and this is 'unplug-"),
+                ("die", DeviceError, "the app ended without a report"),
+                ("fail", DeviceError, r"the app stopped \(Storage is full"),
+            ]
+        ),
+        (
+            {"no-app": ""},
+            DeviceError,
+            r"the benchmark does not start \(Activity class .* does not exist",
+        ),
     ],
 )
 def test_what_an_app_may_do_wrong(
-    app: Phone, tflite: Artifact, fault: str, kind: type[Exception], words: str
+    app: Phone, litert: Artifact, state: dict[str, str], kind: type[Exception], words: str
 ) -> None:
-    app.set(faults=fault)
+    app.set(**state)
     with pytest.raises(kind, match=words):
-        bench_artifacts([tflite], on=f"android-app:{app.serial}", plan=PLAN)
+        bench_artifacts([litert], on=f"android-app:{app.serial}", plan=PLAN)
     assert app.inside(f"ls {app.data}") == ""
-
-
-def test_the_app_is_not_installed(app: Phone, tflite: Artifact) -> None:
-    app.set(**{"no-app": ""})
-    with pytest.raises(
-        DeviceError, match=r"the benchmark does not start \(Activity class .* does not exist"
-    ):
-        bench_artifacts([tflite], on=f"android-app:{app.serial}", plan=PLAN)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,8 @@ from unplug.core import DeviceError
 from unplug.export import PRECISIONS
 from unplug.mobile_bench.web import build
 from unplug.mobile_bench.web.build import built_page
+
+from .conftest import Built, run_in
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "pipeline"
 FAKE_NPM = """#!/bin/sh
@@ -42,18 +42,13 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_it_is_built_once(npm: Path, tmp_path: Path) -> None:
     page = built_page()
-    assert (
-        page.parent == tmp_path / "cache" / "web-page"
-        and (page / "index.html").read_text() == "page\n"
-    )
+    assert page.parent == tmp_path / "cache" / "web-page"
+    assert (page / "index.html").read_text() == "page\n"
     assert built_page() == page
     first, second = npm.read_text().splitlines()
-    assert first == "ci --ignore-scripts --no-audit --no-fund --omit=dev" and second.endswith(
-        "vite build"
-    )
-    assert [item.name for item in page.parent.iterdir()] == [page.name], (
-        "no temporary folder stays behind"
-    )
+    assert first == "ci --ignore-scripts --no-audit --no-fund --omit=dev"
+    assert second.endswith("vite build")
+    assert list(page.parent.iterdir()) == [page], "no temporary folder stays behind"
 
 
 @pytest.mark.parametrize("step", ["ci", "exec"])
@@ -61,9 +56,8 @@ def test_a_failing_npm_is_one_clear_line(
     npm: Path, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NPM_FAILS", step)
-    with pytest.raises(
-        DeviceError, match=f"`npm {step}` for the web page: npm error code E404. Install Node"
-    ) as caught:
+    words = f"`npm {step}` for the web page: npm error code E404. Install Node"
+    with pytest.raises(DeviceError, match=words) as caught:
         built_page()
     assert "\n" not in str(caught.value)
     assert list((tmp_path / "cache" / "web-page").iterdir()) == []
@@ -88,13 +82,10 @@ def test_versions_are_pinned_and_no_address_is_in_the_lock_file() -> None:
     versions = {**package["dependencies"], **package["devDependencies"]}
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in versions.values())
     lock = (build.SOURCES / "package-lock.json").read_text()
-    assert "resolved" not in lock and "http" not in lock.replace(
-        "https://", "", lock.count('"url": "https://')
-    )
+    funding = lock.count('"url": "https://')
+    assert "resolved" not in lock and "http" not in lock.replace("https://", "", funding)
     locked = json.loads(lock)["packages"]
-    assert all(
-        locked[f"node_modules/{name}"]["version"] == version for name, version in versions.items()
-    )
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in versions} == versions
 
 
 def test_thresholds_are_those_of_the_precisions() -> None:
@@ -103,59 +94,25 @@ def test_thresholds_are_those_of_the_precisions() -> None:
 
 
 @pytest.mark.long
-def test_the_page_names_no_other_origin(built: Any) -> None:
+def test_the_page_names_no_other_origin(built: Built) -> None:
     for file in built.page.rglob("*"):
         if file.suffix in (".html", ".css", ".svg") and file.is_file():
             text = file.read_text().replace("http://www.w3.org/2000/svg", "")
             assert "http" not in text.replace("http-equiv", "")
-    assert sum(item.stat().st_size for item in built.page.glob("assets/index-*")) < 135_000, (
-        "the page's own code stays small"
-    )
+    sizes = [path.stat().st_size for path in built.page.glob("assets/index-*")]
+    assert sum(sizes) < 135_000, "the page's own code stays small"
 
 
 @pytest.mark.long
-def test_types_and_units(built: Any) -> None:
+def test_types_and_units(built: Built) -> None:
     """The compiler finds nothing, TypeScript's own unit tests pass, and its port of the device loop
     agrees with the vectors.
     """
+    vite = "npm exec --offline -- vite build --outDir unit --ssr tests/"
     for command in (
-        ["npm", "exec", "--offline", "--", "tsc", "--noEmit"],
-        [
-            "npm",
-            "exec",
-            "--offline",
-            "--",
-            "vite",
-            "build",
-            "--ssr",
-            "tests/unit.test.ts",
-            "--outDir",
-            "unit",
-        ],
-        [
-            "npm",
-            "exec",
-            "--offline",
-            "--",
-            "vite",
-            "build",
-            "--ssr",
-            "tests/vectors.test.ts",
-            "--outDir",
-            "unit",
-            "--emptyOutDir",
-            "false",
-        ],
-        ["node", "--test", "unit/"],
+        "npm exec --offline -- tsc --noEmit",
+        f"{vite}unit.test.ts",
+        f"{vite}vectors.test.ts --emptyOutDir false",
+        "node --test unit/",
     ):
-        env = {**os.environ, "UNPLUG_VECTORS": str(VECTORS)}
-        done = subprocess.run(
-            command,
-            cwd=built.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env=env,
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+        run_in(built, command, UNPLUG_VECTORS=str(VECTORS))

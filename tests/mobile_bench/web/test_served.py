@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import os
 import signal
 import subprocess
 import sys
+import urllib.request
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 
 from unplug.core import DeviceError, InputError
 from unplug.export import Artifact, Session, random_inputs
-from unplug.mobile_bench import DEVICES, BenchReport, BenchRow, Plan, bench_artifacts
+from unplug.mobile_bench import BenchReport, BenchRow, Plan, bench_artifacts
 from unplug.mobile_bench.devices.bench_device import DeviceOrder
 from unplug.mobile_bench.web import build, device
 from unplug.mobile_bench.web.device import PagePlace, parse_place
@@ -33,14 +33,14 @@ def report(
     against Python's runtime.
     """
     steps: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int, _: str) -> None:
+        steps.append((done, total))
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(build.PAGE_VARIABLE, str(built.page))
         first = bench_artifacts(
-            [litert],
-            on="web:headless",
-            plan=PLAN,
-            checkpoint=checkpoint,
-            progress=lambda done, total, _: steps.append((done, total)),
+            [litert], on="web:headless", plan=PLAN, checkpoint=checkpoint, progress=progress
         )
         second = bench_artifacts([onnx, coreml], on="web:headless", plan=SHORT, delegates=["wasm"])
     assert steps[-1] == (4, 4) and steps == sorted(steps)
@@ -66,9 +66,8 @@ def test_every_row_lands_and_is_valid(report: BenchReport, tmp_path: Path) -> No
     check_row(wasm, PLAN)
     check_row(webgpu, PLAN)
     check_row(onnx, SHORT)
-    assert [
-        (row.runtime, row.delegate_asked, row.parity_reference) for row in (wasm, webgpu, onnx)
-    ] == [
+    rows = ((row.runtime, row.delegate_asked, row.parity_reference) for row in report.rows[:3])
+    assert list(rows) == [
         ("litert-web", "wasm", "checkpoint"),
         ("litert-web", "webgpu", "checkpoint"),
         ("onnx-web", "wasm", "first_run"),
@@ -96,100 +95,100 @@ def test_other_outputs_than_expected_refuse_a_row(
         return {name: array + 0.01 for name, array in real(self, inputs, **more).items()}
 
     monkeypatch.setattr(Session, "run", tampered)
-    plan, journal = SHORT, tmp_path / "journal"
-    (row,) = bench_artifacts(
-        [onnx], on="web:headless", plan=plan, delegates=["wasm"], journal=journal
-    ).rows
+    journal, lines = tmp_path / "journal", list[str]()
+
+    def benched() -> BenchRow:
+        how: dict[str, Any] = {"delegates": ["wasm"], "journal": journal, "say": lines.append}
+        return bench_artifacts([onnx], on="web:headless", plan=SHORT, **how).rows[0]
+
+    row = benched()
     assert (row.status, row.valid, row.parity_reference) == ("ok", False, "first_run")
     assert row.reasons[0].startswith("parity: age_logits: ") and "below 100 dB" in row.reasons[0]
-    said: list[str] = []
-    own = journal.with_name("journal.web-headless.part")
-    assert own.is_file()
+    assert journal.with_name("journal.web-headless.part").is_file()
+    lines.clear()
     monkeypatch.setenv("UNPLUG_CHROMIUM", "/nowhere")
-    (again,) = bench_artifacts(
-        [onnx], on="web:headless", plan=plan, delegates=["wasm"], journal=journal, say=said.append
-    ).rows
-    assert again == row and "1 row of an earlier run kept" in said[0], (
-        "no browser was started for it"
-    )
+    assert benched() == row, "no browser was started for it"
+    assert "1 row of an earlier run kept" in lines[0]
 
 
-def order(onnx: Artifact, **changes: Any) -> DeviceOrder:
-    inputs = random_inputs(onnx.card.iospec, 1, 0)
-    values = {
-        "artifacts": (onnx,),
-        "runtime": None,
-        "delegates": ("wasm",),
-        "plan": PLAN,
-        "inputs_of": lambda _: inputs,
-    }
-    return DeviceOrder(**{**values, "reference_of": lambda _: None, **changes})  # type: ignore[arg-type]
+@pytest.fixture
+def order(onnx: Artifact) -> Callable[..., DeviceOrder]:
+    def make(**changes: Any) -> DeviceOrder:
+        inputs = random_inputs(onnx.card.iospec, 1, 0)
+        how: dict[str, Any] = {"runtime": None, "delegates": ("wasm",), "plan": PLAN, **changes}
+        return DeviceOrder(
+            artifacts=(onnx,),
+            inputs_of=lambda _: inputs,
+            reference_of=lambda _: None,
+            **how,
+        )
+
+    return make
 
 
-def test_a_browser_that_ends_is_a_failed_row(
-    onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def empty_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "index.html").write_text("")
     monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+Order = Callable[..., DeviceOrder]
+
+
+@pytest.mark.usefixtures("empty_page")
+def test_a_browser_that_ends_is_a_failed_row(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNPLUG_CHROMIUM", "/bin/true")
-    (row,) = device.WEB.bench("headless", order(onnx))
+    (row,) = device.WEB.bench("headless", order())
     assert (row.status, row.reasons, row.where) == ("failed", ("the browser ended",), "emulated")
 
 
-def test_a_browser_that_falls_silent_is_a_failed_row(
-    onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "index.html").write_text("")
-    monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path))
-    said: list[str] = []
+@pytest.mark.usefixtures("empty_page")
+def test_a_browser_that_falls_silent_is_a_failed_row(order: Order) -> None:
+    lines: list[str] = []
 
     def say(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         if line.startswith("Open "):
-            import urllib.request
-
             urllib.request.urlopen(line.removeprefix("Open ")).read()
 
-    (row,) = device.WEB.bench(None, order(onnx, plan=replace(PLAN, away_s=0.3), say=say))
+    (row,) = device.WEB.bench(None, order(plan=replace(PLAN, away_s=0.3), say=say))
     assert row.status == "failed" and "was not heard of for 0 s" in row.reasons[0]
-    assert any("adb reverse tcp:" in line for line in said)
+    assert any("adb reverse tcp:" in line for line in lines)
 
 
-def test_nobody_opens_the_page(
-    onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "index.html").write_text("")
-    monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path))
+@pytest.mark.usefixtures("empty_page")
+def test_nobody_opens_the_page(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "OPEN_S", 0.0)
-    said: list[str] = []
+    lines: list[str] = []
     with pytest.raises(DeviceError, match="nobody opened it"):
-        device.WEB.bench("0.0.0.0:0", order(onnx, say=said.append))
-    assert "Over plain http" in "".join(said) and "0.0.0.0" not in said[0]
+        device.WEB.bench("0.0.0.0:0", order(say=lines.append))
+    assert "Over plain http" in "".join(lines) and "0.0.0.0" not in lines[0]
 
 
-def test_ctrl_c_leaves_nothing_running(onnx: Artifact, tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text("")
-    script = tmp_path / "wait.py"
-    script.write_text(
-        "import sys\nfrom unplug.export import load_artifact\nfrom unplug.export.tensors import "
-        "random_inputs\n"
-        "from unplug.mobile_bench.devices.bench_device import DeviceOrder, Plan\nfrom "
-        "unplug.mobile_bench.web import device\n"
-        "file = load_artifact(sys.argv[1])\ninputs = random_inputs(file.card.iospec, 1, 0)\n"
-        "device.WEB.bench(None, DeviceOrder(artifacts=(file,), runtime=None, delegates=('wasm',), "
-        "plan=Plan(),\n"
-        "    inputs_of=lambda _: inputs, reference_of=lambda _: None, say=lambda line: print(line, "
-        "flush=True)))\n"
-    )
-    env = {**os.environ, build.PAGE_VARIABLE: str(tmp_path)}
+WAIT = """
+import sys
+from unplug.export import load_artifact, random_inputs
+from unplug.mobile_bench import Plan
+from unplug.mobile_bench.devices.bench_device import DeviceOrder
+from unplug.mobile_bench.web import device
+file = load_artifact(sys.argv[1])
+inputs = random_inputs(file.card.iospec, 1, 0)
+device.WEB.bench(None, DeviceOrder(
+    artifacts=(file,), runtime=None, delegates=("wasm",), plan=Plan(), inputs_of=lambda _: inputs,
+    reference_of=lambda _: None, say=lambda line: print(line, flush=True)))
+"""
+
+
+@pytest.mark.usefixtures("empty_page")
+def test_ctrl_c_leaves_nothing_running(onnx: Artifact) -> None:
     process = subprocess.Popen(
-        [sys.executable, str(script), str(onnx.path)],
-        env=env,
+        [sys.executable, "-c", WAIT, str(onnx.path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert isinstance(process.stdout, io.TextIOBase)
+    assert process.stdout is not None
     assert process.stdout.readline().startswith("Open http://127.0.0.1:")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
@@ -197,22 +196,28 @@ def test_ctrl_c_leaves_nothing_running(onnx: Artifact, tmp_path: Path) -> None:
 
 
 def test_places() -> None:
-    assert "web" in DEVICES
-    assert parse_place(None) == PagePlace() and parse_place("headless") == PagePlace(headless=True)
-    assert parse_place("8080") == PagePlace(port=8080) and parse_place("localhost:0") == PagePlace(
-        host="localhost"
-    )
+    for text, place in {
+        None: PagePlace(),
+        "headless": PagePlace(headless=True),
+        "8080": PagePlace(port=8080),
+        "localhost:0": PagePlace(host="localhost"),
+    }.items():
+        assert parse_place(text) == place
     for text in ("headles", "70000", "a b:1", ":80", "0.0.0.0"):
         with pytest.raises(InputError, match="not a port"):
             parse_place(text)
 
 
-def test_bad_requests(onnx: Artifact) -> None:
-    with pytest.raises(
-        InputError, match=r"delegate 'cuda': nothing here has it. Known: wasm, webgpu"
-    ):
-        device.WEB.bench("headless", order(onnx, delegates=("cuda",)))
-    with pytest.raises(
-        InputError, match=r"runtime 'onnx': it does not run age.fp32.onnx. Use onnx-web"
-    ):
-        device.WEB.bench("headless", order(onnx, runtime="onnx"))
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"delegates": ("cuda",)},
+            r"delegate 'cuda': nothing here has it. Known: wasm, webgpu",
+        ),
+        ({"runtime": "onnx"}, r"runtime 'onnx': it does not run age.fp32.onnx. Use onnx-web"),
+    ],
+)
+def test_bad_requests(order: Order, change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        device.WEB.bench("headless", order(**change))

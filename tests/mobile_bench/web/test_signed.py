@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from .conftest import Built
+from .conftest import Built, run_in
 
 BUNDLES = Path(__file__).parents[2] / "vectors" / "bundles"
 TESTS_BESIDE = 2
@@ -23,31 +21,9 @@ def judged_in_typescript(built: Built, cases: Path) -> int:
     many tests that were.
     """
     out = "checked-bundles"
-    build = [
-        "npm",
-        "exec",
-        "--offline",
-        "--",
-        "vite",
-        "build",
-        "--ssr",
-        "tests/bundles.test.ts",
-        "--outDir",
-        out,
-    ]
-    environment = {**os.environ, "UNPLUG_BUNDLES": str(cases)}
-    for command in (build, ["node", "--test", f"{out}/"]):
-        done = subprocess.run(
-            command,
-            cwd=built.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    passed = re.search(r"^. pass (\d+)$", done.stdout, re.MULTILINE)
+    run_in(built, f"npm exec --offline -- vite build --ssr tests/bundles.test.ts --outDir {out}")
+    told = run_in(built, f"node --test {out}/", UNPLUG_BUNDLES=str(cases))
+    passed = re.search(r"^. pass (\d+)$", told, re.MULTILINE)
     assert passed
     return int(passed[1])
 
@@ -55,7 +31,5 @@ def judged_in_typescript(built: Built, cases: Path) -> int:
 @pytest.mark.long
 def test_the_corpus_has_its_verdicts_in_typescript(built: Built) -> None:
     texts = [path.read_text() for path in BUNDLES.glob("*.json")]
-    assert (
-        judged_in_typescript(built, BUNDLES)
-        == sum(IN_FOLDERS not in text for text in texts) + TESTS_BESIDE
-    )
+    wanted = sum(IN_FOLDERS not in text for text in texts) + TESTS_BESIDE
+    assert judged_in_typescript(built, BUNDLES) == wanted

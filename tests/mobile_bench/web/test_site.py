@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +17,8 @@ from unplug.mobile_bench import serve_site, write_site
 from unplug.mobile_bench.web import build
 from unplug.mobile_bench.web.server import PageServer
 from unplug.sdk.cli import main
+
+from .conftest import files_in
 
 
 @pytest.fixture
@@ -42,56 +45,40 @@ def ask(server: PageServer, path: str, method: str = "GET") -> tuple[int, bytes,
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     connection.request(method, f"/{server.token}/{path}", body=b"{}" if method == "POST" else None)
     answer = connection.getresponse()
-    found = answer.status, answer.read(), answer.headers.get("Content-Type", "")
+    told = answer.status, answer.read(), answer.headers.get("Content-Type", "")
     connection.close()
-    return found
+    return told
 
 
 def test_only_what_was_named_is_served(page: Path, files: dict[str, Path]) -> None:
-    beside = {f"generator/{name}": path for name, path in files.items()}
-    with PageServer(page, None, files=beside) as server:
+    named = {f"generator/{name}": path for name, path in files.items()}
+    with PageServer(page, None, files=named) as server:
         assert ask(server, "")[:2] == (200, b"<!doctype html>")
         assert ask(server, "generator/pipeline.json") == (200, b"{}", "application/json")
         assert ask(server, "generator/unet/unet.fp32.onnx?sha256=00")[:2] == (200, b"model")
-        for path in (
-            "generator/secret.txt",
-            "generator/../secret.txt",
-            "generator/",
-            "plan.json",
-            "files/0",
-            "vectors/0/x",
-        ):
+        beside = ("generator/secret.txt", "generator/../secret.txt", "generator/")
+        for path in (*beside, "plan.json", "files/0", "vectors/0/x"):
             assert ask(server, path)[0] == 404, path
         for path in ("row/0", "report", "progress"):
             assert ask(server, path, "POST")[0] == 404, path
 
 
 def test_it_says_where_and_ends(page: Path, files: dict[str, Path]) -> None:
-    said: list[str] = []
-    before = threading.active_count()
-    serve_site(files, None, said.append, seconds=0.01)
-    assert said[0].startswith("Open http://127.0.0.1:") and threading.active_count() == before
-    with pytest.raises(InputError, match="nobody would see the page"):
-        serve_site(files, "headless", said.append)
-    with pytest.raises(InputError, match="not a port"):
-        serve_site(files, "a b", said.append)
+    lines, before = list[str](), threading.active_count()
+    serve_site(files, None, lines.append, seconds=0.01)
+    assert lines[0].startswith("Open http://127.0.0.1:") and threading.active_count() == before
+    for place, words in (("headless", "nobody would see the page"), ("a b", "not a port")):
+        with pytest.raises(InputError, match=words):
+            serve_site(files, place, lines.append)
 
 
 def test_a_folder_of_static_files(page: Path, files: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "site"
     size = write_site(files, out)
-    names = {
-        item.relative_to(out).as_posix(): item.stat().st_size
-        for item in out.rglob("*")
-        if item.is_file()
-    }
-    assert set(names) == {
-        "index.html",
-        "assets/main.js",
-        "generator/pipeline.json",
-        "generator/unet/unet.fp32.onnx",
-    }
-    assert size == sum(names.values())
+    written = files_in(out)
+    beside = {f"generator/{name}" for name in files}
+    assert set(written) == {"index.html", "assets/main.js", *beside}
+    assert size == sum(map(len, written.values()))
     assert write_site(files, out) == size, "its own folder is replaced"
     other = tmp_path / "other"
     other.mkdir()
@@ -105,19 +92,20 @@ def test_the_command(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     folder = tmp_path / "toy"
     toy(folder)
     out = tmp_path / "site"
-    done = CliRunner().invoke(main, ["page", str(folder), "--out", str(out), "--json"])
+
+    def ran(folder: Path, *words: str) -> Any:
+        return CliRunner().invoke(main, ["page", str(folder), *words])
+
+    done = ran(folder, "--out", str(out), "--json")
     assert done.exit_code == 0, done.output
-    value = json.loads(done.stdout)
-    assert (
-        value["out"] == str(out)
-        and (out / "generator" / "pipeline.json").read_bytes()
-        == (folder / "pipeline.json").read_bytes()
-    )
-    done = CliRunner().invoke(main, ["page", str(folder), "--minutes", "0.01"])
+    assert json.loads(done.stdout)["out"] == str(out)
+    name = "pipeline.json"
+    assert (out / "generator" / name).read_bytes() == (folder / name).read_bytes()
+    done = ran(folder, "--minutes", "0.01")
     assert done.exit_code == 0 and "Open http://127.0.0.1:" in done.output
-    done = CliRunner().invoke(main, ["page", str(folder), "--out", str(out), "--on", "8080"])
+    done = ran(folder, "--out", str(out), "--on", "8080")
     assert done.exit_code == 2 and "it writes a folder and serves nothing" in done.output
-    done = CliRunner().invoke(main, ["page", str(tmp_path), "--out", str(out)])
+    done = ran(tmp_path, "--out", str(out))
     assert done.exit_code == 2 and "pipeline.json: No such file" in done.output
     monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(DeviceError, match=r"no index\.html"):

@@ -17,9 +17,6 @@ from unplug.plugins.conditions import (
     CONDITIONS,
     Canny,
     Condition,
-    Depth,
-    FaceLandmark,
-    Holistic,
     build_condition,
     identity,
     portable,
@@ -35,33 +32,6 @@ def test_every_condition_describes_itself_and_is_settings_alone(kind: str) -> No
     with pytest.raises(dataclasses.FrozenInstanceError):
         condition.kind = "other"  # type: ignore[misc]
     condition.close()  # nothing was opened yet
-
-
-def test_settings_come_from_text_with_their_types() -> None:
-    assert dataclasses.asdict(build_condition("canny", {"low": "12.5", "high": "30"})) == {
-        "low": 12.5,
-        "high": 30.0,
-    }
-    assert dataclasses.asdict(build_condition("face_landmark", {"faces": "all"}))["faces"] == "all"
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        ("cany", {}, r"Did you mean canny\?"),
-        ("canny", {"lo": "1"}, "it has no setting 'lo'. Known: low, high"),
-        ("canny", {"low": "much"}, "not a value of type float"),
-        ("canny", {"low": "-1"}, "Use 0 <= low <= high"),
-        ("canny", {"low": "201"}, "Use 0 <= low <= high"),
-        ("canny", {"low": "nan"}, "Use 0 <= low <= high"),
-        ("canny", {"high": "inf"}, "Use 0 <= low <= high"),
-        ("face_landmark", {"faces": "two"}, "Use one, largest, all"),
-        ("face_landmark", {"style": "oil"}, "Use unplug, mediapipe"),
-    ],
-)
-def test_wrong_settings_are_refused(kind: str, options: dict[str, str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        build_condition(kind, options)
 
 
 @pytest.mark.parametrize(
@@ -136,24 +106,6 @@ def test_identity_changes_with_what_decides_the_result_and_holds_no_path(tmp_pat
     assert identity(build_condition("canny")) != identity(build_condition("canny", {"low": "1"}))
 
 
-def test_identity_changes_with_the_drawing_and_with_the_packages_that_draw(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    first = identity(Canny())
-    assert (
-        first["version"] == 1 and {"opencv-python-headless", "pillow"} <= first["versions"].keys()
-    )
-    for kind in (FaceLandmark, Holistic):
-        assert [names[0] for names in kind.packages] == [
-            "mediapipe",
-            "opencv-python-headless",
-            "pillow",
-        ]
-    assert Depth.packages[-1] == ("pillow",)
-    monkeypatch.setattr(Canny, "version", 2)
-    assert identity(Canny()) == first | {"version": 2}
-
-
 def test_portable_settings_build_the_same_condition_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,40 +124,6 @@ def test_portable_settings_build_the_same_condition_elsewhere(
     assert portable(depth) == {} and identity(depth)["settings"].keys() == {"model", "revision"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Switched(Condition):
-    """Has settings of all plain types."""
-
-    on: bool = False
-    count: int = 1
-    names: tuple[str, ...] | None = None
-
-    kind = "switched"
-    description = "a switch"
-
-    def __call__(self, image_HWC: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-        return image_HWC
-
-
-def test_switches_are_read_as_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONDITIONS._targets, "switched", Switched)
-    for text, value in (
-        ("true", True),
-        ("False", False),
-        ("0", False),
-        ("1", True),
-        ("off", False),
-        ("Yes", True),
-    ):
-        assert build_condition("switched", {"on": text}) == Switched(on=value)
-    for options, words in (
-        ({"on": "maybe"}, "Write on=true or on=false"),
-        ({"names": "a"}, "not a value of type NoneType"),
-    ):
-        with pytest.raises(InputError, match=words):
-            build_condition("switched", options)
-
-
 def test_the_package_imports_neither_torch_nor_a_foreign_runtime() -> None:
     code = (
         "import sys\nfrom unplug.plugins import conditions\n"
@@ -218,14 +136,71 @@ def test_the_package_imports_neither_torch_nor_a_foreign_runtime() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_third_parties_need_no_more_than_a_call() -> None:
-    class Negative(Condition):
-        kind = "negative"
-        description = "the negative"
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Switched(Condition):
+    """Has settings of all plain types, and needs no more than a call."""
 
-        def __call__(self, image_HWC: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-            return 255 - image_HWC
+    on: bool = False
+    count: int = 1
+    names: tuple[str, ...] | None = None
 
+    kind = "switched"
+    description = "a switch"
+
+    def __call__(self, image_HWC: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return 255 - image_HWC
+
+
+@pytest.fixture(autouse=True)
+def switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONDITIONS._targets, "switched", Switched)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "value"),
+    [
+        ("canny", {"low": "12.5"}, 12.5),
+        ("face_landmark", {"faces": "all"}, "all"),
+        *(("switched", {"on": text}, True) for text in ("true", "1", "Yes")),
+        *(("switched", {"on": text}, False) for text in ("False", "0", "off")),
+    ],
+)
+def test_settings_come_from_text_with_their_types(
+    kind: str, options: dict[str, str], value: object
+) -> None:
+    (name,) = options
+    assert getattr(build_condition(kind, options), name) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("cany", {}, r"Did you mean canny\?"),
+        ("canny", {"lo": "1"}, "it has no setting 'lo'. Known: low, high"),
+        ("canny", {"low": "much"}, "not a value of type float"),
+        *(("canny", {"low": low}, "Use 0 <= low <= high") for low in ("-1", "201", "nan")),
+        ("canny", {"high": "inf"}, "Use 0 <= low <= high"),
+        ("face_landmark", {"faces": "two"}, "Use one, largest, all"),
+        ("face_landmark", {"style": "oil"}, "Use unplug, mediapipe"),
+        ("switched", {"on": "maybe"}, "Write on=true or on=false"),
+        ("switched", {"names": "a"}, "not a value of type NoneType"),
+    ],
+)
+def test_wrong_settings_are_refused(kind: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build_condition(kind, options)
+
+
+def test_identity_changes_with_the_drawing_and_names_what_draws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = identity(Canny())
+    assert {"opencv-python-headless", "pillow"} <= first["versions"].keys()
+    monkeypatch.setattr(Canny, "version", 2)
+    assert identity(Canny()) == first | {"version": 2}
+
+
+def test_the_centre_square_is_rendered() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
-    with Negative() as negative:
+    with Switched() as negative:
         assert np.array_equal(negative.render(picture, 40), 255 - picture[:, 10:50])

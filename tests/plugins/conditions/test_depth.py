@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 
 from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins.conditions import Depth
@@ -67,11 +69,11 @@ def test_grey_by_hand() -> None:
 
 def test_depth_is_the_networks_own_from_0_to_255(model: Path, picture: Picture) -> None:
     with Depth(model=str(model), device="cpu") as depth:
-        found = depth(picture)
-    assert found.shape == picture.shape and found.dtype == np.uint8
-    assert found.min() == 0 and found.max() == 255
-    assert np.array_equal(found[..., 0], found[..., 1]) and np.array_equal(
-        found[..., 0], found[..., 2]
+        drawn = depth(picture)
+    assert drawn.shape == picture.shape and drawn.dtype == np.uint8
+    assert drawn.min() == 0 and drawn.max() == 255
+    assert np.array_equal(drawn[..., 0], drawn[..., 1]) and np.array_equal(
+        drawn[..., 0], drawn[..., 2]
     )
     network = transformers.DPTForDepthEstimation.from_pretrained(model)
     inputs = transformers.AutoImageProcessor.from_pretrained(model)(
@@ -83,7 +85,7 @@ def test_depth_is_the_networks_own_from_0_to_255(model: Path, picture: Picture) 
         raw[None], size=(48, 70), mode="bicubic", align_corners=False
     )[0, 0].numpy()
     expected = 255 * (full - full.min()) / (full.max() - full.min())
-    assert np.abs(found[..., 0] - expected).max() <= 0.5 + 1e-3
+    assert np.abs(drawn[..., 0] - expected).max() <= 0.5 + 1e-3
 
 
 def test_the_square_and_the_same_bytes(model: Path, picture: Picture) -> None:
@@ -101,39 +103,46 @@ def test_the_square_and_the_same_bytes(model: Path, picture: Picture) -> None:
     )
 
 
-def test_pickles_and_code_are_never_loaded(model: Path, picture: Picture, tmp_path: Path) -> None:
-    pickled = Path(shutil.copytree(model, tmp_path / "pickled"))
-    (pickled / "model.safetensors").unlink()
-    torch.save(
-        transformers.DPTForDepthEstimation.from_pretrained(model).state_dict(),
-        pickled / "pytorch_model.bin",
-    )
-    with pytest.raises(CheckpointError, match="no depth-estimation model can be read"):
-        Depth(model=str(pickled))(picture)
-    coded = Path(shutil.copytree(model, tmp_path / "coded"))
-    config = json.loads((coded / "config.json").read_text())
-    config |= {
-        "model_type": "own",
-        "auto_map": {"AutoConfig": "own.Config", "AutoModelForDepthEstimation": "own.Model"},
-    }
-    (coded / "config.json").write_text(json.dumps(config))
-    (coded / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
-    with pytest.raises(CheckpointError, match="no depth-estimation model can be read"):
-        Depth(model=str(coded))(picture)
-    assert not (tmp_path / "ran").exists()
+def pickled(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    torch.save(load_file(weights), folder / "pytorch_model.bin")
+    weights.unlink()
 
 
-def test_broken_models_and_devices(model: Path, picture: Picture, tmp_path: Path) -> None:
-    broken = Path(shutil.copytree(model, tmp_path / "broken"))
-    (broken / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:5000])
-    with pytest.raises(CheckpointError, match="broken: no depth-estimation model"):
-        Depth(model=str(broken))(picture)
-    (broken / "config.json").write_text("{")
-    with pytest.raises(CheckpointError, match="broken: no depth-estimation model"):
-        Depth(model=str(broken))(picture)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(CheckpointError, match="empty: no depth-estimation model"):
-        Depth(model=str(tmp_path / "empty"))(picture)
+def coded(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    code = {"AutoConfig": "own.Config", "AutoModelForDepthEstimation": "own.Model"}
+    config |= {"model_type": "own", "auto_map": code}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\n")
+
+
+def cut(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+
+
+def unreadable(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+
+
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+@pytest.mark.parametrize("harm", [pickled, coded, cut, unreadable, empty])
+def test_what_is_no_safe_model_is_refused_and_runs_nothing(
+    model: Path, picture: Picture, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "harmed"))
+    harm(folder)
+    with pytest.raises(CheckpointError, match="harmed: no depth-estimation model can be read"):
+        Depth(model=str(folder))(picture)
+    assert not (folder / "ran").exists()
+
+
+def test_devices_and_pictures_that_are_none(model: Path, picture: Picture) -> None:
     with pytest.raises(InputError, match="Use auto, cpu or cuda"):
         Depth(model=str(model), device="tpu")(picture)
     with pytest.raises(DataError, match="too few"):

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.core import DataError, InputError, NoFaceError, SeveralFacesError
+from unplug.core import InputError, NoFaceError, SeveralFacesError
 from unplug.plugins.conditions import FaceLandmark, landmarker
 from unplug.plugins.conditions.face_landmark import COLOURS
 from unplug.sdk.learning import faces
@@ -54,12 +54,6 @@ def test_the_photograph_has_478_points_inside_it(landmark: FaceLandmark, portrai
     assert drawn.shape == portrait.shape and drawn.dtype == np.uint8
     shown = {tuple(colour) for colour in np.unique(drawn.reshape(-1, 3), axis=0).tolist()}
     assert shown == {(0, 0, 0), *COLOURS["unplug"].values()}
-
-
-def test_landmarks_are_in_pixels_of_the_picture(landmark: FaceLandmark) -> None:
-    for size in (128, 256, 400):
-        face = synthetic(size)
-        assert error(landmark.landmarks(face.image), face.landmarks) < 0.06
 
 
 def test_left_and_right_are_the_persons_own(landmark: FaceLandmark) -> None:
@@ -126,26 +120,6 @@ def test_the_same_picture_gives_the_same_bytes(landmark: FaceLandmark, face: Pic
     assert replace(landmark).render(face, 128).tobytes() == first
 
 
-def test_a_landmarker_is_opened_once(
-    landmark: FaceLandmark, face: Picture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = []
-    real = landmarker.vision().FaceLandmarker.create_from_options
-
-    def counted(options: Any) -> Any:
-        opened.append(options)
-        return real(options)
-
-    monkeypatch.setattr(landmarker.vision().FaceLandmarker, "create_from_options", counted)
-    with landmark:
-        for _ in range(3):
-            landmark(face)
-        assert len(opened) == 1
-    with landmark:
-        landmark(face)
-        assert len(opened) == 2
-
-
 def test_no_face_and_faces_outside_the_square(landmark: FaceLandmark, face: Picture) -> None:
     with pytest.raises(
         NoFaceError, match=r"^picture: no face found\. Give a picture that shows a face"
@@ -192,11 +166,6 @@ def test_tiny_pictures_are_enlarged_before_landmarks_are_sought(
     enlarged = mean_error()
     monkeypatch.setattr(landmarker, "ENLARGE_BELOW", 0)
     assert enlarged < 0.06 and enlarged < 0.8 * mean_error()
-
-
-def test_a_picture_too_small_is_said_to_be(landmark: FaceLandmark) -> None:
-    with pytest.raises(DataError, match="too few"):
-        landmark(np.zeros((12, 12, 3), np.uint8))
 
 
 def test_broken_task_files(face_task: Path, tmp_path: Path, face: Picture) -> None:

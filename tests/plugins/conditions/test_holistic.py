@@ -32,21 +32,21 @@ def holistic(holistic_task: Path) -> Holistic:
 def test_face_pose_and_both_hands_are_found(
     holistic: Holistic, name: str, request: pytest.FixtureRequest
 ) -> None:
-    found = holistic.landmarks(request.getfixturevalue(name))
-    assert {part: points.shape for part, points in found.items()} == {
+    parts = holistic.landmarks(request.getfixturevalue(name))
+    assert {part: points.shape for part, points in parts.items()} == {
         part: (count, 2) for part, count in PARTS.items()
     }
 
 
 def test_left_and_right_have_their_colours(holistic: Holistic, full_body: Picture) -> None:
-    found, drawn = holistic.landmarks(full_body), holistic(full_body)
+    parts, drawn = holistic.landmarks(full_body), holistic(full_body)
     assert drawn.shape == full_body.shape
 
     def centre(colour: tuple[int, int, int]) -> float:
         return float(np.nonzero((drawn == colour).all(axis=2))[1].mean())
 
     for hand, colour in HANDS.items():
-        assert centre(colour) == pytest.approx(found[hand][:, 0].mean(), abs=15)
+        assert centre(colour) == pytest.approx(parts[hand][:, 0].mean(), abs=15)
     assert centre(LEFT) > centre(MIDDLE) > centre(RIGHT)  # she faces us
 
 

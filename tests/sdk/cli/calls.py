@@ -1,10 +1,11 @@
-"""Calls of the command line that the tests share: failing ones, and ones that are interrupted."""
+"""Command lines that the tests share: run, refused, interrupted."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,15 +13,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import torch
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from PIL import Image
 
 from unplug.sdk.cli import main
 
 from ..conftest import World
+
+PATIENCE = 90
+"""Seconds, for what a busy machine takes seconds to do."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,18 @@ class Failure:
     """What a failed command said."""
 
     line: str
-    code: int
+
+
+def run(line: str, code: int = 0) -> Result:
+    """Runs what is written behind ``unplug`` at a shell, and looks at the exit code."""
+    result = CliRunner().invoke(main, shlex.split(line))
+    assert result.exit_code == code, (line, result.output, result.exception)
+    return result
+
+
+def said(line: str) -> Any:
+    """The JSON of a command that must succeed."""
+    return json.loads(run(f"{line} --json").stdout)
 
 
 def fail(*args: object, code: int = 2, group: click.Group = main) -> Failure:
@@ -41,9 +57,13 @@ def fail(*args: object, code: int = 2, group: click.Group = main) -> Failure:
     assert len(lines[0]) < 600, lines[0]
     assert result.exit_code == code, lines[0]
     if result.stdout:  # wrong usage is found before --json is read
-        said = json.loads(result.stdout)["error"]
-        assert said["what"] in lines[0]
-    return Failure(lines[0], result.exit_code)
+        assert json.loads(result.stdout)["error"]["what"] in lines[0]
+    return Failure(lines[0])
+
+
+def refused(line: str, code: int = 2) -> str:
+    """The one line of a command that must fail, see `fail`."""
+    return fail(*shlex.split(line), code=code).line
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -63,69 +83,58 @@ def save_face(path: Path, size: int = 40, seed: int = 0) -> bytes:
     return buffer.getvalue()
 
 
-def train(spec: object, out: Path, *more: object) -> tuple[object, ...]:
-    return (
-        "train",
-        "age",
-        "--data",
-        spec,
-        "--out",
-        out,
-        "--size",
-        "nano",
-        "--image-size",
-        32,
-        "--epochs",
-        1,
-        *more,
-    )
+def train(spec: str, out: Path, more: str = "--epochs 1") -> str:
+    """The smallest training."""
+    return f"train age --data {spec} --out {out} --size nano --image-size 32 {more}"
 
 
-def forget(
-    world: World, out: Path, *more: object, file: Path | None = None, model: Path | None = None
-) -> tuple[object, ...]:
+def request(world: World) -> str:
+    """Data and forget file."""
+    return f"--data {world.spec} --forget {world.forget_file}"
+
+
+def forget(world: World, out: Path, more: str = "", *, model: Path | None = None) -> str:
+    """A short forget step."""
     place = model or world.original.path
-    return (
-        "forget",
-        place,
-        "--data",
-        world.spec,
-        "--forget",
-        file or world.forget_file,
-        "--budget",
-        0.6,
-        "--out",
-        out,
-        *more,
-    )
+    return f"forget {place} {request(world)} --budget 0.6 --out {out} {more}"
 
 
-def spawn(*args: object, **options: object) -> subprocess.Popen[str]:
+def spawn(line: str, **options: Any) -> subprocess.Popen[str]:
     """The real command, in a session of its own so that a signal reaches its children as from a
     terminal.
     """
     return subprocess.Popen(
-        [sys.executable, "-m", "unplug.sdk.cli", *map(str, args), "--json"],
+        [sys.executable, "-m", "unplug.sdk.cli", *shlex.split(line), "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        **options,  # type: ignore[call-overload]
+        **options,
     )
 
 
-def interrupt_when(process: subprocess.Popen[str], ready: Callable[[], bool]) -> str:
-    """Presses Ctrl-C once something is there; returns what the process said on standard error."""
-    deadline = time.monotonic() + 90
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Waits while a command works."""
+    deadline = time.monotonic() + PATIENCE
     while not ready():
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def ended(process: subprocess.Popen[str], code: int, word: str) -> None:
+    """A command that a signal ended says so in one line, and that nothing is lost."""
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == code, err
+    assert json.loads(out)["error"]["what"] == word
+    (line,) = err.strip().splitlines()
+    assert line.startswith(f"error: {word}")
+    assert "Run the same command again: it goes on from what is saved" in line
+
+
+def interrupt_when(process: subprocess.Popen[str], ready: Callable[[], bool]) -> None:
+    """Presses Ctrl-C once something is there."""
+    wait_until(ready, process)
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert json.loads(out)["error"]["what"] == "interrupted"
-    assert "Traceback" not in err and len(err.strip().splitlines()) == 1
-    assert "Run the same command again: it goes on from what is saved" in err
-    return err
+    ended(process, 130, "interrupted")

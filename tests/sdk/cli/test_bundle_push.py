@@ -8,9 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from unplug.sdk.cli import main
+from .calls import run, said
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 ADB = """\
@@ -24,84 +23,64 @@ case $verb in
   push) [ -f @TOOLS@/full ] && { echo "adb: error: No space left on device" >&2; exit 1; }; cp "$1" "$2";;
 esac
 """
+AM = """\
+#!/bin/sh
+echo "$*" >> @TOOLS@/am.log
+[ -f @TOOLS@/no-app ] && echo "Error: it is not there"
+exit 0
+"""
 
 
-@pytest.fixture
-def phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The app's folder on the phone; what `am` was told stands in `am.log` beside."""
+@pytest.fixture(autouse=True)
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where adb is, and in `am.log` what the phone was told; ``phone`` is the app's folder, and
+    ``signed.unplug`` and ``release.key.pub`` are to be sent.
+    """
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name, text in {
-        "adb": ADB.replace("@TOOLS@", str(tools)),
-        "am": (
-            f'#!/bin/sh\necho "$*" >> {tools}/am.log\n[ -f {tools}/no-app ] && echo "Error: it is '
-            'not there"\nexit 0\n'
-        ),
-    }.items():
-        (tools / name).write_text(text)
+    for name, text in {"adb": ADB, "am": AM}.items():
+        (tools / name).write_text(text.replace("@TOOLS@", str(tools)))
         (tools / name).chmod(0o755)
     monkeypatch.setenv("UNPLUG_ADB", str(tools / "adb"))
     monkeypatch.setenv("UNPLUG_APP_FOLDER", str(tmp_path / "phone"))
-    return tmp_path / "phone"
-
-
-@pytest.fixture
-def signed(tmp_path: Path) -> tuple[Path, Path]:
-    """A signed bundle as a folder, and its public key."""
     case = json.loads((VECTORS / "app" / "bundle.json").read_text())
     for name, raw in case["files"].items():
         path = tmp_path / "signed.unplug" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(raw))
-    key = tmp_path / "release.key.pub"
-    key.write_text(case["trust"]["keys"][0])
-    return tmp_path / "signed.unplug", key
+    (tmp_path / "release.key.pub").write_text(case["trust"]["keys"][0])
+    return tools
 
 
-def test_a_bundle_and_its_key_arrive_whole(phone: Path, signed: tuple[Path, Path]) -> None:
-    bundle, key = signed
-    done = CliRunner().invoke(
-        main, ["bundle", "push", str(bundle), "--android", "--trust", str(key), "--json"]
-    )
-    assert done.exit_code == 0, done.output
-    value = json.loads(done.output)
-    names = sorted(path.name for path in (phone / "inbox").iterdir())
-    assert [name.split(".")[-1] for name in names] in (["pub", "zip"], ["zip", "pub"]), (
-        "no half of a file is left"
-    )
-    (archive,) = (phone / "inbox").glob("*.zip")
-    assert (
-        value["device"] == "phone-1"
-        and value["bytes"] == archive.stat().st_size
-        and archive.stem == value["id"][:16]
-    )
-    with zipfile.ZipFile(archive) as found:
-        assert found.read("manifest.json") == (bundle / "manifest.json").read_bytes()
-    (pushed,) = (phone / "inbox").glob("*.pub")
+def test_a_bundle_and_its_key_arrive_whole(tools: Path, tmp_path: Path) -> None:
+    bundle, key = tmp_path / "signed.unplug", tmp_path / "release.key.pub"
+    value = said(f"bundle push {bundle} --android --trust {key}")
+    inbox = tmp_path / "phone" / "inbox"
+    assert sorted(path.suffix for path in inbox.iterdir()) == [".pub", ".zip"]  # no half of a file
+    (archive,), (pushed,) = inbox.glob("*.zip"), inbox.glob("*.pub")
+    assert value["device"] == "phone-1" and value["bytes"] == archive.stat().st_size
+    assert archive.stem == value["id"][:16]
+    with zipfile.ZipFile(archive) as files:
+        assert files.read("manifest.json") == (bundle / "manifest.json").read_bytes()
     assert pushed.read_text().split() == key.read_text().split()
-    assert (
-        phone.parent / "tools" / "am.log"
-    ).read_text() == "start -W -n dev.unplug.demo/.MainActivity\n"
+    assert (tools / "am.log").read_text() == "start -W -n dev.unplug.demo/.MainActivity\n"
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"), [("full", "its disk is full"), ("no-app", "the app does not start")]
+    ("fault", "words"),
+    [
+        ("full", "its disk is full"),
+        ("no-app", "the app does not start"),
+        ("phone-2", "there is no such device (connected: phone-1)"),
+    ],
 )
-def test_what_goes_wrong_on_the_phone(
-    phone: Path, signed: tuple[Path, Path], fault: str, words: str
-) -> None:
-    (phone.parent / "tools" / fault).touch()
-    done = CliRunner().invoke(main, ["bundle", "push", str(signed[0]), "--android"])
-    assert done.exit_code == 2 and words in done.output
+def test_what_goes_wrong_on_the_phone(tools: Path, tmp_path: Path, fault: str, words: str) -> None:
+    (tools / fault).touch()
+    serial = fault if fault == "phone-2" else ""
+    assert words in run(f"bundle push {tmp_path}/signed.unplug --android {serial}", 2).output
 
 
-def test_another_phone_than_is_there(phone: Path, signed: tuple[Path, Path]) -> None:
-    done = CliRunner().invoke(main, ["bundle", "push", str(signed[0]), "--android", "phone-2"])
-    assert done.exit_code == 2 and "there is no such device (connected: phone-1)" in done.output
-
-
-def test_a_changed_bundle_is_not_sent(phone: Path, signed: tuple[Path, Path]) -> None:
-    bundle, _ = signed
-    (bundle / "README.md").write_text("another")
-    done = CliRunner().invoke(main, ["bundle", "push", str(bundle), "--android"])
-    assert done.exit_code != 0 and not phone.exists()
+def test_a_changed_bundle_is_not_sent(tmp_path: Path) -> None:
+    (tmp_path / "signed.unplug" / "README.md").write_text("another")
+    run(f"bundle push {tmp_path}/signed.unplug --android", 1)
+    assert not (tmp_path / "phone").exists()

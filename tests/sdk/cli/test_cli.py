@@ -22,6 +22,8 @@ from unplug.sdk.cli.list import REGISTRIES
 from unplug.sdk.learning.data import load_split, save_split
 from unplug.sdk.releasing import Release
 
+from .calls import refused, run, said, train
+
 
 def commands(
     group: click.Group = main, words: tuple[str, ...] = ()
@@ -29,84 +31,63 @@ def commands(
     """The words of each command, groups included, and what they name."""
     yield words, group
     for name in group.list_commands(click.Context(group)):
-        item = group.get_command(click.Context(group), name)
-        assert item is not None
-        yield from (
-            commands(item, (*words, name))
-            if isinstance(item, click.Group)
-            else [((*words, name), item)]
-        )
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
 
 
-def test_help() -> None:
-    for words, item in commands():
-        result = CliRunner().invoke(main, [*words, "--help"])
-        assert result.exit_code == 0 and result.stderr == ""
-        assert result.stdout.startswith(" ".join(["Usage: main", *words]))
-        if not isinstance(item, click.Group):
-            assert {"as_json", "seed", "device_name"} <= {
-                parameter.name for parameter in item.params
-            }
-        for option in item.get_params(click.Context(item)):
+def test_every_command_and_option_has_a_help() -> None:
+    for words, command in commands():
+        result = run(" ".join([*words, "--help"]))
+        assert result.stderr == "" and result.stdout.startswith(" ".join(["Usage: main", *words]))
+        if not isinstance(command, click.Group):
+            shared = {"as_json", "seed", "device_name"}
+            assert shared <= {parameter.name for parameter in command.params}
+        for option in command.get_params(click.Context(command)):
             if isinstance(option, click.Option) and "on_bad" not in str(option.name):
-                assert option.help or option.type.name == "choice", (
-                    f"{words} {option.opts} has no help"
-                )
-
-
-def test_every_command_has_its_line_in_the_help() -> None:
-    text = CliRunner().invoke(main, ["--help"]).stdout
-    for name, command in COMMANDS.items():
-        assert f"  {name} " in text and command.line.split(",")[0].split(";")[0][:40] in " ".join(
-            text.split()
-        )
-    assert "0 all good; 1 a gate or check failed; 2 bad usage or input" in " ".join(text.split())
-    assert "unplug " in CliRunner().invoke(main, ["--version"]).stdout
+                told = option.help or option.type.name == "choice"
+                assert told, f"{words} {option.opts} has no help"
+    text = " ".join(run("--help").stdout.split())
+    for name, lazy in COMMANDS.items():
+        assert f" {name} {lazy.line.split(',')[0].split(';')[0][:40]}" in text
+    assert "0 all good; 1 a gate or check failed; 2 bad usage or input" in text
+    assert "unplug " in run("--version").stdout
 
 
 @pytest.mark.parametrize("kind", REGISTRIES)
 def test_list(kind: str) -> None:
-    rows = json.loads(CliRunner().invoke(main, ["list", kind, "--json"]).stdout)
-    text = CliRunner().invoke(main, ["list", kind]).stdout
+    rows, text = said(f"list {kind}"), run(f"list {kind}").stdout
     assert rows and [row["name"] for row in rows] == sorted(row["name"] for row in rows)
     for row in rows:
-        assert row["summary"] and "\n" not in row["summary"]
-        assert row["name"] in text
+        assert row["summary"] and "\n" not in row["summary"] and row["name"] in text
 
 
 @pytest.mark.long
 def test_bundle_commands_as_json(released: Release) -> None:
-    verified = json.loads(
-        CliRunner().invoke(main, ["bundle", "verify", str(released.bundle), "--json"]).stdout
-    )
+    verified = said(f"bundle verify {released.bundle}")
     assert verified["signed"] is False and verified["files"] > 8
-    manifest = json.loads(
-        CliRunner().invoke(main, ["bundle", "inspect", str(released.bundle), "--json"]).stdout
-    )
-    assert manifest == json.loads((released.bundle / "manifest.json").read_text())
-    text = CliRunner().invoke(main, ["bundle", "inspect", str(released.bundle)]).stdout
+    manifest = json.loads((released.bundle / "manifest.json").read_text())
+    assert said(f"bundle inspect {released.bundle}") == manifest
+    text = run(f"bundle inspect {released.bundle}").stdout
     assert "artifacts/age.fp32.tflite" in text and "of retraining" in text
 
 
 def test_clean_makes_json_of_anything() -> None:
     value = {"a": math.nan, "b": [math.inf, 1.5, (True, None)], 3: Path("x")}
     assert clean(value) == {"a": None, "b": [None, 1.5, [True, None]], "3": "x"}
-    json.dumps(clean(value), allow_nan=False)
 
 
-def test_settings_and_names() -> None:
+def test_words_of_options_and_of_tables() -> None:
     assert settings(("a=1", "b=x=y")) == {"a": "1", "b": "x=y"}
-    assert names(" a, b,,c ") == ("a", "b", "c")
     with pytest.raises(InputError, match="KEY=VALUE"):
         settings(("a",))
-
-
-def test_table_aligns_numbers_to_the_right() -> None:
-    assert (
-        table(("name", "value"), [("a", "1.5"), ("long", "10.25")])
-        == "name  value\na       1.5\nlong  10.25"
-    )
+    assert names(" a, b,,c ") == ("a", "b", "c")
     assert (percent(0.051), percent(None)) == ("5.1 %", "?")
+    aligned = "name  value\na       1.5\nlong  10.25"
+    assert table(("name", "value"), [("a", "1.5"), ("long", "10.25")]) == aligned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,84 +133,31 @@ class Slower(Slow):
 )
 def test_fields_are_options(words: str, given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(
-        options_of, "import_module", lambda _: type("module", (), {"Slower": Slower})
-    )
+    module = type("module", (), {"Slower": Slower})
+    monkeypatch.setattr(options_of, "import_module", lambda _: module)
     command = options_of.ConfiguredCommand(
-        "slow", config="somewhere:Slower", callback=lambda **found: seen.update(found)
+        "slow", config="somewhere:Slower", callback=lambda **options: seen.update(options)
     )
     done = CliRunner().invoke(command, words.split())
     if isinstance(given, str):
         assert done.exit_code == 2 and given in done.stderr
     else:
         assert done.exit_code == 0, done.stderr
-        assert {key: value for key, value in seen.items() if value} == given
-        assert Slower(**{key: value for key, value in seen.items() if value is not None}) == Slower(
-            **given
-        )
+        assert Slower(**options_of.given(Slower, seen)) == Slower(**given)
     text = " ".join(CliRunner().invoke(command, ["--help"]).stdout.split())
-    assert (
-        "How often, at least 1 (default 4)." in text
-        and "A share (default 0.5)." in text
-        and "Whether it hurries." in text
-    )
-
-
-def test_every_option_of_a_configuration_has_a_help() -> None:
-    for name in COMMANDS:
-        found = main.get_command(click.Context(main), name)
-        for command in found.commands.values() if isinstance(found, click.Group) else [found]:
-            if isinstance(command, options_of.ConfiguredCommand):
-                context = click.Context(command)
-                assert all(
-                    item.help
-                    for item in command.get_params(context)
-                    if isinstance(item, click.Option)
-                ), command.name
-
-
-SPEC = "synth:n=40,subjects=20"
+    for line in ("How often, at least 1 (default 4).", "A share (default 0.5).", "Whether it hurr"):
+        assert line in text
 
 
 def test_a_written_split_is_read_back_and_one_with_a_forget_set_is_not_trained_on(
     tmp_path: Path,
 ) -> None:
-    out = tmp_path / "split.json"
-    done = CliRunner().invoke(
-        main, ["data", "split", SPEC, "--size", "32", "--out", str(out), "--json", "--seed", "3"]
-    )
-    said = json.loads(done.stdout)
+    out, spec = tmp_path / "split.json", "synth:n=40,subjects=20"
+    value = said(f"data split {spec} --size 32 --out {out} --seed 3")
     split = load_split(out)
-    assert done.exit_code == 0 and said["sha256"] == split.sha256 and said["subject_disjoint"]
-    assert (said["train"], said["validation"], said["test"]) == (
-        len(split.train),
-        len(split.validation),
-        len(split.test),
-    )
-
+    assert value["sha256"] == split.sha256 and value["subject_disjoint"]
+    for part in ("train", "validation", "test"):
+        assert value[part] == len(getattr(split, part))
     save_split(split.with_forget(split.train[:2]), out)
-    refused = CliRunner().invoke(
-        main,
-        [
-            "train",
-            "age",
-            "--data",
-            SPEC,
-            "--image-size",
-            "32",
-            "--split",
-            str(out),
-            "--out",
-            str(tmp_path / "age"),
-        ],
-    )
-    assert refused.exit_code == 2 and "it names a forget set" in refused.stderr
+    assert "it names a forget set" in refused(train(spec, tmp_path / "age", f"--split {out}"))
     assert not (tmp_path / "age").exists()
-
-
-@pytest.mark.parametrize(
-    "words", [("data", "synth"), ("audit", "x", "--data", "synth:n=4", "--forget", "f")]
-)
-def test_a_place_for_the_result_that_is_missing_is_asked_for(words: tuple[str, ...]) -> None:
-    done = CliRunner().invoke(main, list(words))
-    assert done.exit_code == 2 and done.output.count("\n") == 1 and "--out" in done.output

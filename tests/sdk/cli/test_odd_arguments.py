@@ -40,9 +40,10 @@ def refused(result: Result, why: str, code: int = 2) -> None:
     [
         (("bundle", "keygen", ""), "it names no file"),
         (("bundle", "keygen", "{}/loop/key"), "loop"),
-        (("ledger", "init", "--ledger", "{}/l.db", "--name", "ä"), "ASCII"),
-        (("ledger", "init", "--ledger", "{}/l.db", "--name", "a\x1b[2J"), "ASCII"),
-        (("ledger", "init", "--ledger", "{}/l.db", "--name", "a\nb"), "ASCII"),
+        *(
+            (("ledger", "init", "--ledger", "{}/l.db", "--name", name), "ASCII")
+            for name in ("ä", "a\x1b[2J", "a\nb")
+        ),
     ],
 )
 def test_what_is_refused_leaves_nothing(
@@ -55,10 +56,7 @@ def test_what_is_refused_leaves_nothing(
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("--name", "a\nb"),
-        ("--name", "a b"),
-        ("--name", "ä"),
-        ("--name", "x" * 201),
+        *(("--name", name) for name in ("a\nb", "a b", "ä", "x" * 201)),
         ("--revokes", "abc"),
         ("--answers", "R-1\n"),
         ("--answers", "ä"),
@@ -70,18 +68,8 @@ def test_what_no_reader_of_a_bundle_takes_is_not_signed(
     call: Call, tmp_path: Path, option: str, value: str
 ) -> None:
     make_key(tmp_path / "key")
-    signed = call(
-        "bundle",
-        "sign",
-        str(make_bundle(tmp_path)),
-        "--key",
-        "{}/key",
-        "--out",
-        "{}/signed",
-        option,
-        value,
-    )
-    refused(signed, option)
+    words = ("bundle", "sign", str(make_bundle(tmp_path)), "--key", "{}/key", "--out", "{}/signed")
+    refused(call(*words, option, value), option)
     assert not (tmp_path / "signed").exists()
 
 
@@ -90,11 +78,8 @@ def test_a_bundle_that_has_nothing_to_say_now(call: Call) -> None:
     refused(call("bundle", "inspect", "/proc/kmsg"), "no zip archive", code=1)
 
 
-def test_a_pipe_for_the_cache_is_not_waited_for(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "pipe"))
+def test_a_pipe_for_the_cache_is_not_waited_for(call: Call, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "cache")
     refused(call("data", "inspect", "synth:n=2"), "Not a directory")
 
 

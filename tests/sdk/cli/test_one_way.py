@@ -14,12 +14,14 @@ from unplug.mobile_bench import Plan
 from unplug.sdk import journey
 from unplug.sdk.cli.audit import audit
 from unplug.sdk.cli.bench import run as bench
+from unplug.sdk.cli.bundle import PublicationOrder
 from unplug.sdk.cli.evaluate import evaluate
 from unplug.sdk.cli.export import export
 from unplug.sdk.cli.forget import forget
 from unplug.sdk.cli.generate import generate
+from unplug.sdk.cli.guides import GuideOrder
 from unplug.sdk.cli.parity import parity
-from unplug.sdk.cli.release import PUBLICATION, release
+from unplug.sdk.cli.release import release
 from unplug.sdk.cli.run import run
 from unplug.sdk.cli.train import age
 from unplug.sdk.exporting import ExportOrder, ParityOrder
@@ -40,6 +42,10 @@ EVERYWHERE: dict[str, set[str]] = {
     "task": set(),
 }
 """Arguments that are values, and the options from which any command makes them."""
+
+
+def names(config: Any) -> set[str]:
+    return {field.name for field in fields(config)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +70,7 @@ class Way:
 
     def arguments(self) -> set[str]:
         named = set(inspect.signature(self.step).parameters) - set(self.config)
-        return named | {item.name for made in self.config.values() for item in fields(made)}
+        return named.union(*map(names, self.config.values()))
 
 
 WAYS = [
@@ -74,6 +80,7 @@ WAYS = [
         otherwise={
             "data": {"spec", "on_bad"},
             "split": {"split_file", "validation", "test"},
+            "design": {"pairs"},
         },
         config={"recipe": Recipe},
     ),
@@ -113,16 +120,7 @@ WAYS = [
         step=journey.generate,
         otherwise={
             "bar": {"as_json"},
-            "steerings": {
-                "plugins",
-                "conditions",
-                "photos",
-                "crop",
-                "margin",
-                "pairs",
-                "task",
-                "strengths",
-            },
+            "steerings": names(GuideOrder),
         },
         config={"order": DrawOrder},
         words={"out"},
@@ -143,7 +141,7 @@ WAYS = [
         step=journey.release,
         otherwise={
             "data": {"spec", "on_bad"},
-            "signing": {"signing", *PUBLICATION},
+            "signing": {"signing", *names(PublicationOrder)},
             "answering": {"requests", "all_open"},
             "ledger": {"where", "timezone"},
             "overrides": {"overrides", "reasons"},

@@ -8,17 +8,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from tests.exported import age_files
 from tests.mobile_bench.fakes import FakeDevice
 
 from unplug import export
 from unplug.core import InputError, MissingExtraError
-from unplug.export import RUNTIMES, Artifact
+from unplug.export import RUNTIMES
 from unplug.mobile_bench import DEVICES
-from unplug.sdk.cli import main
 from unplug.sdk.drawing.inference import runnable_file
 
-from .calls import fail
+from .calls import run
 
 
 class Two(FakeDevice):
@@ -34,11 +33,12 @@ FALLS_BACK = "REQUIRED gpu does not work with age.fp32.tflite: "
 @pytest.mark.parametrize(
     ("required", "asked", "code", "line"),
     [
-        ("", "cpu,gpu", 1, "REFUSED"),
+        ("''", "cpu,gpu", 1, "REFUSED"),
         ("cpu", "cpu,gpu", 0, "REFUSED"),
         ("gpu", "cpu,gpu", 1, FALLS_BACK),
         ("cpu,gpu", "cpu,gpu", 1, FALLS_BACK),
-        ("webgl", "", 1, "REQUIRED webgl does not work with age.fp32.tflite: it has no such row"),
+        ("webgl", "''", 1, "REQUIRED webgl does not work with age.fp32.tflite: it has no such row"),
+        ("gpu", "cpu", 2, "error: --require gpu: --delegate leaves it out."),
     ],
 )
 def test_a_bench_is_told_what_must_work(
@@ -46,28 +46,15 @@ def test_a_bench_is_told_what_must_work(
     asked: str,
     code: int,
     line: str,
-    artifacts: dict[str, Artifact],
+    tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(
-        DEVICES._targets, "fake", Two(latencies=lambda start, plan: (50.0,) * plan.iterations)
-    )
-    words = [
-        "bench",
-        "run",
-        str(artifacts["age.fp32.tflite"].path),
-        "--on",
-        "fake",
-        "--iterations",
-        "5",
-        "--repeats",
-        "2",
-    ]
-    done = CliRunner().invoke(main, [*words, "--require", required, "--delegate", asked])
-    assert done.exit_code == code and line in done.stdout, done.output
-    assert ("REQUIRED" in done.stdout) == line.startswith("REQUIRED")
-    said = fail(*words, "--delegate", "cpu", "--require", "gpu")
-    assert said.line.startswith("error: --require gpu: --delegate leaves it out.")
+    device = Two(latencies=lambda start, plan: (50.0,) * plan.iterations)
+    monkeypatch.setitem(DEVICES._targets, "fake", device)
+    file = age_files(tmp_path_factory)["age.fp32.tflite"].path
+    words = f"bench run {file} --on fake --iterations 5 --repeats 2 --require {required}"
+    told = run(f"{words} --delegate {asked}", code).output
+    assert line in told and ("REQUIRED" in told) == line.startswith("REQUIRED")
 
 
 BY_SUFFIX = {".mlpackage": "mil", ".tflite": "litert", ".onnx": "onnx", ".aimodel": "coreml"}
@@ -75,26 +62,18 @@ FILES = [Path(f"age.fp32{suffix}") for suffix in BY_SUFFIX]
 
 
 @pytest.mark.parametrize(
-    ("installed", "taken"),
+    ("here", "taken"),
     [
-        (
-            {"coreml", "run"},
-            "age.fp32.tflite",
-        ),  # a stand-in comes last, whatever the order of the files
-        ({"onnx"}, "age.fp32.onnx"),
-        ({"coreml"}, "age.fp32.mlpackage"),
+        # a stand-in comes last, whatever the order of the files
+        ({"torch", "coremltools", "ai_edge_litert", "onnxruntime"}, "age.fp32.tflite"),
+        ({"onnxruntime"}, "age.fp32.onnx"),
+        ({"torch", "coremltools"}, "age.fp32.mlpackage"),
+        (set(), None),
     ],
 )
 def test_a_bundle_is_run_by_the_file_whose_runtime_is_here(
-    installed: set[str], taken: str, monkeypatch: pytest.MonkeyPatch
+    here: set[str], taken: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packages = {
-        "coreml": {"torch", "coremltools"},
-        "run": {"ai_edge_litert", "onnxruntime"},
-        "onnx": {"onnxruntime"},
-    }
-    here = set().union(*(packages[extra] for extra in installed))
-
     def required(modules: Iterable[str], extra: str) -> None:
         if missing := [name for name in modules if name.partition(".")[0] not in here]:
             raise MissingExtraError(missing[0], extra)
@@ -102,8 +81,9 @@ def test_a_bundle_is_run_by_the_file_whose_runtime_is_here(
     monkeypatch.setattr(export, "load_artifact", lambda path: path)
     monkeypatch.setattr(export, "runtime_of", lambda path: RUNTIMES.get(BY_SUFFIX[path.suffix]))
     monkeypatch.setattr("unplug.sdk.drawing.inference.bundled.require_modules", required)
-    assert runnable_file(Path("a.unplug"), FILES).name == taken
-    here.clear()
+    if taken is not None:
+        assert runnable_file(Path("a.unplug"), FILES).name == taken
+        return
     with pytest.raises(MissingExtraError, match="is not installed: this needs the extra"):
         runnable_file(Path("a.unplug"), FILES)
     with pytest.raises(InputError, match=r"none of its files runs here \(age.fp32.aimodel: "):

@@ -5,7 +5,7 @@ decision on its way to a bundle.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,19 @@ from click.testing import CliRunner
 from PIL import Image
 from scipy.special import expit, logit
 from tests.sdk.cli.calls import fail
-from tests.sdk.conftest import CPU, QUICK, World
+from tests.sdk.conftest import QUICK, World
 
 from unplug.core import GateFailed, InputError
 from unplug.sdk.cli import main
 from unplug.sdk.drawing.inference import Decision, DecisionRecord, decision_in
-from unplug.sdk.evidence.assurance import JudgedModels, Limits, Shift, ask, decide, decision_shift
-from unplug.sdk.releasing import Gates, Release, explain_gates, release
+from unplug.sdk.evidence.assurance import Limits, Shift, ask, decide, decision_shift
+from unplug.sdk.releasing import Gates, Release, explain_gates
 from unplug.sdk.releasing.decided import Decided, decision_card
 from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.gates_decision import DecisionStays
 from unplug.trust.bundle import Gate, read_manifest, verify_bundle
+
+from .conftest import releasing
 
 RULE = Decision(age=18.0, over_from=0.85, under_to=0.3)
 AFTER = "decision (false positives)"
@@ -33,7 +35,7 @@ AFTER = "decision (false positives)"
 
 def record(world: World, **limits: float) -> DecisionRecord:
     """Of the world's original, at an age that its few held-out people lie on both sides of."""
-    answers = ask(JudgedModels(models=[world.original.path], data=world.spec), show=False)
+    answers = ask([world.original.path], world.spec, show=False)
     return decide(answers, Limits(age=40.0, **({"max_fpr": 0.5, "max_fnr": 0.6} | limits)))[0]  # type: ignore[arg-type]
 
 
@@ -69,46 +71,46 @@ def judged(world: World, forgetting: Shift, *rounding: Shift, **limits: float) -
 
 
 def test_a_harmless_step_passes(world: World) -> None:
-    found = judged(world, shifted(0.0), shifted(0.0))
-    assert len(found) == 8 and all(gate.passed and not gate.inconclusive for gate in found.values())
+    gates = judged(world, shifted(0.0), shifted(0.0))
+    assert len(gates) == 8 and all(gate.passed and not gate.inconclusive for gate in gates.values())
     assert (
-        explain_gates(list(found.values()), Gates())[0].source
+        explain_gates(list(gates.values()), Gates())[0].source
         == "the default of max_decision_shift"
     )
-    assert all(item.asks for item in explain_gates(list(found.values()), Gates()))
+    assert all(item.asks for item in explain_gates(list(gates.values()), Gates()))
 
 
 @pytest.mark.parametrize("by", [1.5, -1.5])
 def test_a_forget_step_that_shifts_the_decision_is_caught(world: World, by: float) -> None:
     """Planted: everybody looks older, or younger; test error and attacks need not notice."""
-    found = judged(world, shifted(by), shifted(0.0))
+    gates = judged(world, shifted(by), shifted(0.0))
     errs = AFTER if by > 0 else "decision (false negatives)"
     for name in (errs, "decision (calibration)"):
-        assert not found[name].passed and not found[name].inconclusive
-    assert all(gate.passed for name, gate in found.items() if name.startswith("decision, rounding"))
+        assert not gates[name].passed and not gates[name].inconclusive
+    assert all(gate.passed for name, gate in gates.items() if name.startswith("decision, rounding"))
 
 
 def test_rounding_that_shifts_it_is_caught_and_names_the_file(world: World) -> None:
-    found = judged(world, shifted(0.0), shifted(0.0), replace(shifted(1.5), name="age.int8.tflite"))
-    assert found[AFTER].passed and not found["decision, rounding (false positives)"].passed
-    assert found["decision, rounding (false positives)"].detail.startswith("age.int8.tflite: +")
+    gates = judged(world, shifted(0.0), shifted(0.0), replace(shifted(1.5), name="age.int8.tflite"))
+    assert gates[AFTER].passed and not gates["decision, rounding (false positives)"].passed
+    assert gates["decision, rounding (false positives)"].detail.startswith("age.int8.tflite: +")
 
 
 def test_a_shift_in_one_group_is_caught_where_all_together_hide_it(world: World) -> None:
-    found = judged(world, shifted(1.5, only="b"), max_decision_shift=0.1, max_calibration_shift=0.5)
-    assert found[AFTER].passed and not found["decision (worst group)"].passed
+    gates = judged(world, shifted(1.5, only="b"), max_decision_shift=0.1, max_calibration_shift=0.5)
+    assert gates[AFTER].passed and not gates["decision (worst group)"].passed
     assert (
-        "b +" in found["decision (worst group)"].detail
-        and "gap between groups" in found["decision (worst group)"].detail
+        "b +" in gates["decision (worst group)"].detail
+        and "gap between groups" in gates["decision (worst group)"].detail
     )
 
 
 def test_few_people_are_no_evidence(world: World) -> None:
-    found = judged(world, shifted(0.0, count=60, sd=0.0))
-    assert not found[AFTER].passed and found[AFTER].inconclusive and found[AFTER].value > 0.02
+    gates = judged(world, shifted(0.0, count=60, sd=0.0))
+    assert not gates[AFTER].passed and gates[AFTER].inconclusive and gates[AFTER].value > 0.02
     assert (
-        found["decision (worst group)"].value is None
-        and "fewer than 72 minors: a, b, c" in found["decision (worst group)"].detail
+        gates["decision (worst group)"].value is None
+        and "fewer than 72 minors: a, b, c" in gates["decision (worst group)"].detail
     )
 
 
@@ -128,24 +130,10 @@ def test_a_file_that_was_not_run(world: World) -> None:
     assert strict.name == "decision (files not run)" and not strict.passed
 
 
-def released_with(world: World, tmp_path: Path, found: DecisionRecord, **limits: float) -> Release:
-    from dataclasses import asdict
-
-    path = tmp_path / "decision.json"
-    path.write_text(json.dumps(asdict(found)))
-    config = replace(QUICK, decision=path, gates=replace(QUICK.gates, **limits))
-    return release(
-        world.original,
-        world.dataset,
-        world.forget_ids,
-        tmp_path / "age.unplug",
-        tmp_path / "work",
-        config,
-        oracle=world.oracle,
-        device=CPU,
-        say=lambda _: None,
-        show=False,
-    )
+def released_with(world: World, folder: Path, found: DecisionRecord, **limits: float) -> Release:
+    (folder / "decision.json").write_text(json.dumps(asdict(found)))
+    gates = replace(QUICK.gates, **limits)
+    return releasing(world, folder, replace(QUICK, decision=folder / "decision.json", gates=gates))
 
 
 @pytest.mark.long
@@ -156,23 +144,15 @@ def test_a_decision_on_its_way_into_a_bundle(world: World, tmp_path: Path) -> No
     before = record(world)
     with pytest.raises(GateFailed, match=r"decision \(false positives\)"):
         released_with(world, tmp_path, before)
-    done = released_with(
-        world,
-        tmp_path,
-        before,
-        max_decision_shift=1.0,
-        max_group_shift=1.0,
-        max_calibration_shift=1.0,
-    )
+    limits = ("max_decision_shift", "max_group_shift", "max_calibration_shift")
+    done = released_with(world, tmp_path, before, **dict.fromkeys(limits, 1.0))
     verify_bundle(done.bundle)
     carried = decision_in(read_manifest(done.bundle).postprocessing, "manifest.json")
-    assert carried is not None and carried.apart == "held out" and carried.max_fpr == before.max_fpr
+    assert carried is not None and carried.apart == "held out"
     assert [item.name for item in carried.models] == ["unlearned", "age.fp32.tflite"]
     assert {item.sha256 for item in carried.models} >= {world.unlearned.sha256}
-    assert (
-        json.loads((done.bundle / "reports" / "decision.json").read_text())["forgetting"]["sha256"]
-        == world.unlearned.sha256
-    )
+    told = json.loads((done.bundle / "reports" / "decision.json").read_text())
+    assert told["forgetting"]["sha256"] == world.unlearned.sha256
     assert "*over* from P(age >= 40)" in (done.bundle / "README.md").read_text()
     Image.fromarray(world.dataset.pixels(np.array([0]))[0]).save(tmp_path / "face.png")
     shown = CliRunner().invoke(
@@ -197,14 +177,5 @@ def test_a_decision_of_another_model_is_refused(world: World, tmp_path: Path) ->
 def test_a_gate_of_a_decision_that_nobody_gave(
     world: World, tmp_path: Path, more: tuple[str, ...], why: str
 ) -> None:
-    arguments = (
-        "release",
-        world.original.path,
-        "--data",
-        world.spec,
-        "--forget",
-        world.forget_file,
-        "--out",
-        tmp_path / "b",
-    )
-    assert why in fail(*arguments, *more).line
+    arguments = ("--data", world.spec, "--forget", world.forget_file, "--out", tmp_path / "b")
+    assert why in fail("release", world.original.path, *arguments, *more).line

@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.sdk.conftest import CPU, QUICK, World
+from tests.sdk.conftest import QUICK, World
 
 from unplug.core import DataError, InputError
 from unplug.sdk.evidence.assurance import read_evaluation
 from unplug.sdk.evidence.assurance.card import HEADING
 from unplug.sdk.learning.data import Dataset
-from unplug.sdk.releasing import prepare, release
 from unplug.trust.bundle import verify_bundle
+
+from .conftest import releasing
 
 CONFIG = replace(QUICK, evaluate="fate-aev")
 
@@ -23,18 +24,7 @@ CONFIG = replace(QUICK, evaluate="fate-aev")
 @pytest.mark.long
 def test_what_ships_is_judged_at_age_limits(world: World, tmp_path: Path) -> None:
     out, work = tmp_path / "age.unplug", tmp_path / "work"
-    done = release(
-        world.original,
-        world.dataset,
-        world.forget_ids,
-        out,
-        work,
-        CONFIG,
-        oracle=world.oracle,
-        device=CPU,
-        say=lambda _: None,
-        show=False,
-    )
+    done = releasing(world, tmp_path, CONFIG)
     report = read_evaluation(out / "reports" / "evaluation.json")
     assert [model.role for model in report.models] == ["original", "unlearned", "retrained", None]
     assert (
@@ -60,18 +50,7 @@ def test_what_ships_is_judged_at_age_limits(world: World, tmp_path: Path) -> Non
 
 def test_it_is_refused_before_anything_is_computed(world: World, tmp_path: Path) -> None:
     def begin(dataset: Dataset, protocol: str) -> None:
-        prepare(
-            world.original,
-            dataset,
-            world.forget_ids,
-            tmp_path / "b",
-            tmp_path / "w",
-            replace(CONFIG, evaluate=protocol),
-            oracle=world.oracle,
-            device=CPU,
-            say=lambda _: None,
-            show=False,
-        )
+        releasing(world, tmp_path, replace(CONFIG, evaluate=protocol), dataset=dataset)
 
     with pytest.raises(InputError, match="age protocol"):
         begin(world.dataset, "none")

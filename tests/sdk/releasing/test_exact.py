@@ -44,7 +44,7 @@ def test_one_picture_is_forgotten_and_ships_on_equality(
         personal, split, recipe, tmp_path / "age", trunk_data=consented, device=CPU, show=False
     )
     config = replace(QUICK, method=None, targets=("onnx",), rounding=False)
-    said: list[str] = []
+    lines: list[str] = []
     done = release(
         original,
         personal,
@@ -53,10 +53,10 @@ def test_one_picture_is_forgotten_and_ships_on_equality(
         tmp_path / "work",
         config,
         device=CPU,
-        say=said.append,
+        say=lines.append,
         show=False,
     )
-    assert said[0].startswith(f"forgetting by {design.name} costs ")
+    assert lines[0].startswith(f"forgetting by {design.name} costs ")
     gates = {gate["name"]: gate for gate in done.summary["gates"]}
     assert gates["equality"]["value"] == 0.0 and gates["equality"]["passed"]
     assert not any(name.startswith(("forgotten", "budget")) for name in gates)

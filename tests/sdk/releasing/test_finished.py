@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from unplug.core import write_json
-from unplug.sdk.releasing import Release, ReleaseConfig, release
+from unplug.sdk.releasing import Release, ReleaseConfig
 from unplug.sdk.releasing.stage import FILE, Left, StageProgress
 from unplug.sdk.releasing.stages import STAGES
 from unplug.trust.bundle import verify_bundle
 
-from ..conftest import CPU, QUICK, World
+from ..conftest import QUICK, World
+from .conftest import releasing
 
 
 class Bench:
@@ -129,7 +130,7 @@ MADE = ("references", "unlearned", "artifacts", "parity", "audit", "bench")
 def test_a_release_that_is_killed_before_every_stage_runs_each_once(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran, dies, said = Counter[str](), [""], list[str]()
+    ran, dies, lines = Counter[str](), [""], list[str]()
 
     def counted(name: str, stage: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
@@ -146,18 +147,7 @@ def test_a_release_that_is_killed_before_every_stage_runs_each_once(
     config = replace(QUICK, targets=("onnx",))
 
     def attempt(config: ReleaseConfig = config) -> Release:
-        return release(
-            world.original,
-            world.dataset,
-            world.forget_ids,
-            tmp_path / "age.unplug",
-            tmp_path / "work",
-            config,
-            oracle=world.oracle,
-            device=CPU,
-            say=said.append,
-            show=False,
-        )
+        return releasing(world, tmp_path, config, say=lines.append)
 
     for name in MADE:
         dies[0] = name
@@ -168,7 +158,7 @@ def test_a_release_that_is_killed_before_every_stage_runs_each_once(
     done = attempt()
     assert ran == dict.fromkeys(MADE, 1), "one reference model, one of everything"
     assert verify_bundle(done.bundle).gates
-    assert done.summary["seconds"]["export"] > 0 and said.count("bench ...") == 2
+    assert done.summary["seconds"]["export"] > 0 and lines.count("bench ...") == 2
 
     bench = (tmp_path / "work" / "bench.json").read_bytes()
     again = attempt(replace(config, gates=replace(QUICK.gates, max_mae_above_retrained=200.0)))

@@ -7,33 +7,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from unplug.core import InputError
 from unplug.sdk.evidence.fleet import train_references
-from unplug.sdk.releasing import release
 from unplug.sdk.report import write_report
 
 from ..conftest import CPU, QUICK, World
-
-
-def released(world: World, folder: Path, **changes: Any) -> list[str]:
-    said: list[str] = []
-    release(
-        world.original,
-        world.dataset,
-        world.forget_ids,
-        folder / "age.unplug",
-        folder / "work",
-        replace(QUICK, **changes),
-        oracle=world.oracle,
-        device=CPU,
-        say=said.append,
-        show=False,
-    )
-    return said
+from .conftest import releasing
 
 
 @pytest.mark.long
@@ -49,28 +31,29 @@ def test_it_trains_none_and_publishes_nobody(world: World, tmp_path: Path) -> No
         backend="loop",
         show=False,
     )
-    said = released(world, tmp_path, fleet=fleet, targets=("onnx",))
+    lines: list[str] = []
+    releasing(world, tmp_path, replace(QUICK, fleet=fleet, targets=("onnx",)), say=lines.append)
     assert not list((tmp_path / "work").glob("reference-*"))
-    own = json.loads((tmp_path / "work" / "audit.json").read_text())
-    unlearned = next(model for model in own["models"] if model["role"] == "unlearned")
-    assert len(unlearned["people"]) == own["forget"]["subjects"] and {"lira", "rmia"} <= set(
+    local = json.loads((tmp_path / "work" / "audit.json").read_text())
+    unlearned = next(model for model in local["models"] if model["role"] == "unlearned")
+    assert len(unlearned["people"]) == local["forget"]["subjects"] and {"lira", "rmia"} <= set(
         unlearned["attacks"]
     )
-    assert own["settings"]["fleet"]["never_saw"] == 4
+    assert local["settings"]["fleet"]["never_saw"] == 4
     published = json.loads((tmp_path / "age.unplug" / "reports" / "audit.json").read_text())
     assert not any(model["people"] for model in published["models"])
     further = [attack for model in published["models"] for attack in model["further"].values()]
     assert further and not any(
         attack["forget_scores"] or attack["unseen_scores"] for attack in further
     )
-    named = {name for model in own["models"] for name in model["further"]}
+    named = {name for model in local["models"] for name in model["further"]}
     assert {"views", "best-view", "other-pictures", "features", "two-versions"} <= named
     assert not named & {
-        name for model in own["models"] for name in model["attacks"]
-    } and not named & set(own["skipped"])
+        name for model in local["models"] for name in model["attacks"]
+    } and not named & set(local["skipped"])
     told = {row["holds"]: row["covered"] for row in published["threats"]}
     assert told["the old file as well"] == ["two-versions"]
-    assert [line for line in said if "of it for attacks beyond the sets of the split" in line]
+    assert [line for line in lines if "of it for attacks beyond the sets of the split" in line]
     write_report([tmp_path / "work" / "audit.json"], tmp_path / "page.html")
     assert "a retrained model shows it too" in (tmp_path / "page.html").read_text()
 
@@ -79,5 +62,5 @@ def test_references_that_do_not_fit_are_told_before_anything_is_made(
     world: World, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=r"there is no references\.json"):
-        released(world, tmp_path, fleet=tmp_path / "nothing")
+        releasing(world, tmp_path, replace(QUICK, fleet=tmp_path / "nothing"))
     assert not (tmp_path / "work" / "unlearned").exists()

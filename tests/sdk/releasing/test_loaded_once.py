@@ -17,9 +17,10 @@ import pytest
 from unplug.plugins import load_checkpoint
 from unplug.sdk.forgetting.tasks import AgeTask
 from unplug.sdk.forgetting.unlearning import request_split
-from unplug.sdk.releasing import ReleaseConfig, release
+from unplug.sdk.releasing import ReleaseConfig
 
-from ..conftest import CPU, QUICK, World
+from ..conftest import QUICK, World
+from .conftest import releasing
 
 WATCHED = {
     inspect.unwrap(load_checkpoint).__code__: lambda known: f"load {Path(known['path']).name}",
@@ -38,17 +39,7 @@ def counted(world: World, folder: Path, config: ReleaseConfig) -> Counter[str]:
 
     sys.setprofile(note)
     try:
-        release(
-            world.original,
-            world.dataset,
-            world.forget_ids,
-            folder / "age.unplug",
-            folder / "work",
-            config,
-            device=CPU,
-            say=lambda _: None,
-            show=False,
-        )
+        releasing(world, folder, config, oracle=None)
     finally:
         sys.setprofile(None)
     return calls

@@ -15,44 +15,44 @@ from .test_gates import model, report
 
 def audited(low: float, high: float) -> AuditReport:
     """An unlearned model whose one attack differs from the oracle's by that much."""
-    found = report(model("unlearned", "unlearned", 0.55, 0.5), model("retrained", "retrained", 0.5))
-    unlearned, oracle = found.models
+    whole = report(model("unlearned", "unlearned", 0.55, 0.5), model("retrained", "retrained", 0.5))
+    unlearned, oracle = whole.models
     gap = Estimate(value=(low + high) / 2, low=low, high=high)
     attack = replace(unlearned.attacks["loss"], minus_retrained_together=gap)
-    return replace(found, models=(replace(unlearned, attacks={"loss": attack}), oracle))
+    return replace(whole, models=(replace(unlearned, attacks={"loss": attack}), oracle))
 
 
 def test_an_inconclusive_release_says_how_many_people_would_decide_it_and_what_is_exact(
     tmp_path: Path,
 ) -> None:
-    found = audited(-0.3, 0.35)
-    said = refusal(
-        forgetting_gates(Gates(), found), found, Gates(), tmp_path / "age.unplug", tmp_path / "work"
+    audit = audited(-0.3, 0.35)
+    error = refusal(
+        forgetting_gates(Gates(), audit), audit, Gates(), tmp_path / "age.unplug", tmp_path / "work"
     )
-    assert said.what == "release inconclusive"
+    assert error.what == "release inconclusive"
     assert (
-        said.why.startswith("forgotten (loss): 0.35 AUC above retrained at most, must be <= 0.1")
-        and "1 gate more" in said.why
+        error.why.startswith("forgotten (loss): 0.35 AUC above retrained at most, must be <= 0.1")
+        and "1 gate more" in error.why
     )
-    assert "About 11 times as many people, forgotten and unseen, would decide it." in said.fix
+    assert "About 11 times as many people, forgotten and unseen, would decide it." in error.fix
     assert (
-        "`method` retrain" in said.fix
-        and "--forgettable closed-form" in said.fix
-        and "\n" not in str(said)
+        "`method` retrain" in error.fix
+        and "--forgettable closed-form" in error.fix
+        and "\n" not in str(error)
     )
 
 
 def test_a_refused_release_names_what_surely_failed(tmp_path: Path) -> None:
-    found = audited(0.02, 0.4)
-    gates = forgetting_gates(Gates(), found)
+    audit = audited(0.02, 0.4)
+    gates = forgetting_gates(Gates(), audit)
     (tmp_path / "age.unplug").mkdir()
-    said = refusal(gates, found, Gates(), tmp_path / "age.unplug", tmp_path / "work")
-    assert said.what == "release refused" and said.why.startswith("forgotten (loss): 0.4 ")
-    assert "earlier release is still at" in said.fix and "times as many" not in said.fix
+    error = refusal(gates, audit, Gates(), tmp_path / "age.unplug", tmp_path / "work")
+    assert error.what == "release refused" and error.why.startswith("forgotten (loss): 0.4 ")
+    assert "earlier release is still at" in error.fix and "times as many" not in error.fix
     openly = [*gates, replace(gates[0], name="rounding", inconclusive=True)]
     assert (
         "; 1 gate more inconclusive"
-        in refusal(openly, found, Gates(), tmp_path / "x", tmp_path / "work").why
+        in refusal(openly, audit, Gates(), tmp_path / "x", tmp_path / "work").why
     )
 
 

@@ -9,28 +9,19 @@ from typing import Any
 import pytest
 
 from unplug.core import ReportError
-from unplug.sdk.forgetting.tasks import task_of
 from unplug.sdk.releasing import Gates, ReleaseConfig
 from unplug.sdk.releasing.material import ReleaseMaterial
 from unplug.sdk.releasing.pipeline import note_try
 from unplug.sdk.report import Try
 from unplug.trust.bundle import Gate
 
-from ..conftest import CPU, World
+from ..conftest import World
+from .conftest import material_of
 
 
 @pytest.fixture
 def material(world: World, tmp_path: Path) -> ReleaseMaterial:
-    return ReleaseMaterial(
-        original=world.original,
-        dataset=world.dataset,
-        forget_ids=world.forget_ids,
-        config=ReleaseConfig(),
-        work=tmp_path,
-        device=CPU,
-        task=task_of(world.original, device=CPU),
-        show=False,
-    )
+    return material_of(world, tmp_path, ReleaseConfig())
 
 
 def tried(
@@ -38,7 +29,7 @@ def tried(
 ) -> tuple[Try, ...]:
     """What a release writes down after one more try."""
     material = replace(material, config=replace(material.config, **config))
-    found = [
+    gates = [
         Gate(
             name=f"gate {number}",
             value=1.0,
@@ -50,7 +41,7 @@ def tried(
         )
         for number, held in enumerate(passed)
     ]
-    return note_try(material, replace(world.unlearned, sha256=sha256), found)
+    return note_try(material, replace(world.unlearned, sha256=sha256), gates)
 
 
 def test_each_try_once_and_the_last_one_last(material: ReleaseMaterial, world: World) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+
+from unplug.sdk.report import collect, render_html
 
 VERSIONS = {"python": "3.11.7", "unplug": "0.1.0"}
 SHA = {
@@ -20,6 +22,7 @@ SHA = {
 }
 Json = dict[str, Any]
 Write = Callable[..., list[Path]]
+Draw = Callable[..., str]
 
 
 def estimate(value: float, half: float = 0.05) -> Json:
@@ -94,14 +97,12 @@ def worst(value: float) -> Json:
 
 
 def retain() -> Json:
-    return {
-        "auc": estimate(0.641),
-        "original": estimate(0.652),
-        "retrained": estimate(0.633),
-        "minus_original": estimate(-0.011, 0.02),
-        "minus_retrained": estimate(0.008, 0.02),
-        "samples": 60,
+    names = ("auc", "original", "retrained")
+    values = {
+        name: estimate(value) for name, value in zip(names, (0.641, 0.652, 0.633), strict=True)
     }
+    apart = {"minus_original": estimate(-0.011, 0.02), "minus_retrained": estimate(0.008, 0.02)}
+    return {**values, **apart, "samples": 60}
 
 
 def distance(years: float) -> Json:
@@ -143,23 +144,13 @@ def rounding(kept: float = 0.991, half: float = 0.012, shift: float = 0.002) -> 
 
 
 def audit() -> Json:
+    file = {"name": "age.fp16.tflite", "target": "litert", "precision": "fp16"}
     models = [
         audited("original", 0.812, 0.3, -0.4, 6.5),
         audited("unlearned", 0.553, 0.021, 0.0, 6.52),
         audited("retrained", 0.532, None, 0.1, 6.4),
+        audited("artifact", 0.547, 0.015, 0.0, 6.51, **file),
     ]
-    models.append(
-        audited(
-            "artifact",
-            0.547,
-            0.015,
-            0.0,
-            6.51,
-            name="age.fp16.tflite",
-            target="litert",
-            precision="fp16",
-        )
-    )
     return {
         "schema": "unplug-audit/1",
         "models": models,
@@ -175,12 +166,16 @@ def audit() -> Json:
 
 
 def record(role: str) -> Json:
-    split = {
+    split: Json = {
         "schema": "unplug-split/1",
         "sha256": SHA["split"],
         "seed": 3,
         "subject_disjoint": True,
         "data_digest": SHA["data"],
+        "train": ["a", "b"],
+        "validation": ["c"],
+        "test": ["d"],
+        "forget": ["b"],
     }
     raw: Json = {
         "schema": "unplug-checkpoint/1",
@@ -189,50 +184,23 @@ def record(role: str) -> Json:
         "seed": 3,
         "data": {"spec": "synth:n=140"},
         "recipe": {"epochs": 2},
-        "split": {
-            **split,
-            "train": ["a", "b"],
-            "validation": ["c"],
-            "test": ["d"],
-            "forget": ["b"],
-        },
+        "split": split,
         "cost": {"forward": 4321, "backward": 4321, "wall_s": 61.0, "device": "cpu"},
         "versions": VERSIONS,
         "metrics": {},
     }
     if role != "unlearned":
-        return raw | {
-            "history": [
-                {"epoch": n, "train_loss": 3.0 / n, "validation_mae": 9.0 - n, "lr": 0.1}
-                for n in (1, 2)
-            ]
-        }
-    retrain = {
-        "forward": 4000,
-        "backward": 4000,
-        "wall_s": 60.0,
-        "source": "measured beside it",
-        "recorded_wall_s": 61.0,
-    }
-    spent = {
-        "forward": 137,
-        "backward": 137,
-        "wall_s": 2.1,
-        "compute_fraction": 0.0343,
-        "wall_fraction": 0.0352,
-        "budget": 0.05,
-    }
-    raw["cost"] |= {"forward": 137, "backward": 137, "wall_s": 2.1}
-    cost = {**spent, "retrain": retrain}
-    return raw | {
-        "forget": {
-            "method": "msg",
-            "settings": {"lr": 0.1},
-            "samples": 30,
-            "set_sha256": SHA["file"],
-            "cost": cost,
-        }
-    }
+        rows = [
+            {"epoch": n, "train_loss": 3.0 / n, "validation_mae": 9.0 - n, "lr": 0.1}
+            for n in (1, 2)
+        ]
+        return raw | {"history": rows}
+    passes = {"forward": 137, "backward": 137, "wall_s": 2.1}
+    raw["cost"] |= passes
+    retrain = {"forward": 4000, "backward": 4000, "wall_s": 60.0, "source": "measured beside it"}
+    cost = {**passes, "compute_fraction": 0.0343, "wall_fraction": 0.0352, "budget": 0.05}
+    step = {"method": "msg", "settings": {"lr": 0.1}, "samples": 30, "set_sha256": SHA["file"]}
+    return raw | {"forget": {**step, "cost": {**cost, "retrain": retrain}}}
 
 
 def parity() -> Json:
@@ -273,17 +241,8 @@ def parity() -> Json:
 
 def bench() -> Json:
     runs = [1.2, 1.3, 1.25, 1.9]
-    summary = {
-        "count": 4,
-        "p50": 1.274,
-        "p90": 1.72,
-        "p95": 1.8,
-        "p99": None,
-        "mean": 1.4,
-        "std": 0.3,
-        "min": 1.2,
-        "max": 1.9,
-    }
+    summary = {"count": 4, "p50": 1.274, "p90": 1.72, "p95": 1.8, "p99": None}
+    summary |= {"mean": 1.4, "std": 0.3, "min": 1.2, "max": 1.9}
     repeat = {
         "init_ms": 3.0,
         "first_inference_ms": 2.0,
@@ -338,15 +297,8 @@ def bench() -> Json:
 
 
 def card() -> Json:
-    tensor = {
-        "name": "image",
-        "shape": [1, 3, 32, 32],
-        "layout": "NCHW",
-        "dtype": "float32",
-        "range": [0.0, 1.0],
-        "colour": "RGB",
-        "description": "",
-    }
+    tensor = {"name": "image", "shape": [1, 3, 32, 32], "layout": "NCHW", "dtype": "float32"}
+    tensor |= {"range": [0.0, 1.0], "colour": "RGB", "description": ""}
     return {
         "schema": "unplug-artifact/1",
         "target": "litert",
@@ -368,17 +320,16 @@ def card() -> Json:
 
 def png(side: int = 8) -> str:
     buffer = io.BytesIO()
-    Image.fromarray(np.random.default_rng(0).integers(0, 255, (side, side, 3), np.uint8)).save(
-        buffer, "PNG"
-    )
+    pixels = np.random.default_rng(0).integers(0, 255, (side, side, 3), np.uint8)
+    Image.fromarray(pixels).save(buffer, "PNG")
     return base64.b64encode(buffer.getvalue()).decode()
 
 
 def faces() -> Json:
-    said = {"original": 30.4, "unlearned": 41.7, "retrained": 40.9}
+    answers = {"original": 30.4, "unlearned": 41.7, "retrained": 40.9}
     return {
         "schema": "unplug-faces/2",
-        "faces": [{"png": png(), "age": 31.0, "predictions": said} for _ in range(2)],
+        "faces": [{"png": png(), "age": 31.0, "predictions": answers} for _ in range(2)],
     }
 
 
@@ -456,30 +407,29 @@ def parts() -> dict[str, Json]:
     return journey()
 
 
+def write_all(folder: Path, values: Mapping[str, Any]) -> list[Path]:
+    """Writes named JSON values and returns their paths."""
+    paths = []
+    for name, value in values.items():
+        paths.append(folder / f"{name}.json")
+        paths[-1].parent.mkdir(parents=True, exist_ok=True)
+        paths[-1].write_text(json.dumps(value), encoding="utf-8")
+    return paths
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes named JSON values and returns their paths."""
+    return lambda **values: write_all(tmp_path, values)
 
-    def save(**values: Any) -> list[Path]:
-        paths = []
-        for name, value in values.items():
-            path = tmp_path / f"{name}.json"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(value), encoding="utf-8")
-            paths.append(path)
-        return paths
 
-    return save
+@pytest.fixture
+def draw(write: Write) -> Draw:
+    """The page of named JSON values."""
+    return lambda **values: render_html(collect(write(**values)), title="t")
 
 
 @pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The whole journey as one page."""
-    from unplug.sdk.report import collect, render_html
-
-    folder, paths = tmp_path_factory.mktemp("journey"), []
-    for name, value in journey().items():
-        paths.append(folder / f"{name}.json")
-        paths[-1].parent.mkdir(parents=True, exist_ok=True)
-        paths[-1].write_text(json.dumps(value), encoding="utf-8")
+    paths = write_all(tmp_path_factory.mktemp("journey"), journey())
     return render_html(collect(paths), title="The title")

@@ -38,8 +38,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     path = tmp_path_factory.mktemp("page") / "e.json"
     judge([fair, unfair], PROTOCOLS.get("fate-aev"), Asking(replicates=100)).save(path)
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    report: dict[str, Any] = json.loads(path.read_text())
+    return report
 
 
 def page_of(raw: dict[str, Any], tmp_path: Path) -> str:

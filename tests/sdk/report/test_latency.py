@@ -5,21 +5,16 @@ stay apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from unplug.mobile_bench import NOT_OURS, load_baselines
-from unplug.sdk.report import collect, render_html, write_report
+from unplug.sdk.report import collect, write_report
 from unplug.sdk.report.latency import MAX_CHOICES, labels
 
-from .conftest import bench
+from .conftest import Draw, Json, Write, bench
 from .test_page import check_structure, text_of
-
-Json = dict[str, Any]
-Write = Callable[..., list[Path]]
 
 
 def rows_of(*changes: Json) -> Json:
@@ -33,29 +28,10 @@ def rows_of(*changes: Json) -> Json:
     return raw
 
 
-def starts(*pairs: tuple[float, float, float | None, str | None]) -> list[Json]:
-    """Cold starts: when, median, temperature and the device's word."""
-    (repeat,) = bench()["rows"][0]["repeats"]
-    return [
-        {
-            **repeat,
-            "started_s": at_s,
-            "summary": {**repeat["summary"], "p50": p50},
-            "temperature_c": heat,
-            "thermal": word,
-        }
-        for at_s, p50, heat, word in pairs
-    ]
-
-
-def page_of(write: Write, raw: Json, **more: Json) -> str:
-    return render_html(collect(write(bench=raw, **more)), title="t")
-
-
 def section(html: str, name: str = "latency") -> str:
-    found = re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)
-    assert found
-    return found[0]
+    match = re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)
+    assert match
+    return match[0]
 
 
 PIXEL = {"device": "Google Pixel 7", "where": "device", "os": "Android 14"}
@@ -72,25 +48,25 @@ FAILED = {
 }
 
 
-def test_rows_are_ranked_by_the_median_over_cold_starts(write: Write) -> None:
-    html = page_of(write, rows_of({"median_ms": 1.5, "median_ci95_ms": None}))
+def test_rows_are_ranked_by_the_median_over_cold_starts(draw: Draw) -> None:
+    html = draw(bench=rows_of({"median_ms": 1.5, "median_ci95_ms": None}))
     assert "1.50" in text_of(STYLE + section(html)) and "Median latency" in html
     # a report of an older version
-    assert "1.27" in text_of(STYLE + section(page_of(write, rows_of({"median_ms": None}))))
+    assert "1.27" in text_of(STYLE + section(draw(bench=rows_of({"median_ms": None}))))
 
 
-def test_reasons_and_warnings_are_both_shown(write: Write) -> None:
+def test_reasons_and_warnings_are_both_shown(draw: Draw) -> None:
     raw = rows_of(
         {"warnings": ["other work ran"]}, FAILED, {"valid": False, "reasons": ["it throttled"]}
     )
-    text = text_of(STYLE + section(page_of(write, raw)))
+    text = text_of(STYLE + section(draw(bench=raw)))
     assert "yes other work ran" in text and "no it crashed" in text and "no it throttled" in text
     assert "3 rows on 1 device, 2 of them not ranked" in text
     assert "not ranked" in text.split("Every timed artifact")[0]  # drawn, and marked
 
 
-def test_a_reader_can_look_at_one_device_alone(write: Write) -> None:
-    html = page_of(write, rows_of({}, PIXEL, PIXEL))
+def test_a_reader_can_look_at_one_device_alone(draw: Draw) -> None:
+    html = draw(bench=rows_of({}, PIXEL, PIXEL))
     latency = section(html)
     assert re.findall(r'type="radio" name="latency-pick" value="(\d)"', latency) == ["0", "1", "2"]
     assert "<script" not in html
@@ -98,14 +74,15 @@ def test_a_reader_can_look_at_one_device_alone(write: Write) -> None:
     picks = re.findall(r'<(figure|tbody)[^>]* data-pick="(\d)"', latency)
     assert set(picks) == {("figure", "1"), ("figure", "2"), ("tbody", "1"), ("tbody", "2")}
     check_structure(html)
-    assert "radio" not in section(page_of(write, rows_of(PIXEL, PIXEL)))  # nothing to choose
+    assert "radio" not in section(draw(bench=rows_of(PIXEL, PIXEL)))  # nothing to choose
 
 
 @pytest.mark.long
-def test_every_button_has_its_rule_and_more_devices_are_drawn_without(write: Write) -> None:
-    html = page_of(
-        write,
-        rows_of(*({**PIXEL, "device": f"Phone {number}"} for number in range(MAX_CHOICES + 2))),
+def test_every_button_has_its_rule_and_more_devices_are_drawn_without(draw: Draw) -> None:
+    html = draw(
+        bench=rows_of(
+            *({**PIXEL, "device": f"Phone {number}"} for number in range(MAX_CHOICES + 2))
+        ),
     )
     style = html.split("<style>")[1].split("</style>")[0]
     for number in range(1, MAX_CHOICES + 1):
@@ -115,22 +92,7 @@ def test_every_button_has_its_rule_and_more_devices_are_drawn_without(write: Wri
     check_structure(html)
 
 
-def test_cold_starts_are_drawn_over_time_with_the_temperature(write: Write) -> None:
-    told = starts((1.0, 1.2, 31.0, "none"), (30.0, 1.3, 35.0, "light"), (60.0, 1.4, 38.5, "light"))
-    html = page_of(write, rows_of({**PIXEL, "median_ms": 1.3, "repeats": told}))
-    assert (
-        "Cold starts over time, Google Pixel 7" in html
-        and "Temperature 31 to 38 degrees Celsius" in html
-    )
-    # once on the page, once on the narrow drawing of it: a word stands where it changed
-    assert html.count(">light<") == 2
-    untold = starts((1.0, 1.2, None, None), (30.0, 1.3, None, None))
-    html = page_of(write, rows_of({**PIXEL, "repeats": untold}))
-    assert "It tells no temperature" in html and "Temperature" not in html
-    assert "Cold starts over time" not in page_of(write, bench())  # one start, no time told
-
-
-def test_what_full_load_costs(write: Write) -> None:
+def test_what_full_load_costs(draw: Draw) -> None:
     curve = [
         {
             "start_s": float(step),
@@ -143,7 +105,7 @@ def test_what_full_load_costs(write: Write) -> None:
         for step, p50 in enumerate([1.0] * 5 + [1.5] * 5)
     ]
     changes = {**PIXEL, "mode": "sustained", "curve": curve}
-    html = page_of(write, rows_of(PIXEL, changes))
+    html = draw(bench=rows_of(PIXEL, changes))
     assert "full load: 50 % slower at the end" in html and "10 s without a pause" in text_of(html)
     check_structure(html)
 
@@ -180,13 +142,11 @@ def test_published_numbers_come_when_asked_for_and_stay_apart(write: Write, tmp_
     assert "Published numbers" not in (tmp_path / "without.html").read_text(encoding="utf-8")
 
 
-def test_a_hostile_device_name_stays_text(write: Write) -> None:
+def test_a_hostile_device_name_stays_text(draw: Draw) -> None:
     attack = '$\\frac{$\x07\u202e%s"><script>alert(1)</script>'
-    told = starts((1.0, 1.2, 31.0, attack), (30.0, 1.3, 35.0, attack))
-    html = page_of(
-        write,
-        rows_of(
-            {**PIXEL, "device": attack, "file": attack, "repeats": told, "warnings": [attack]},
+    html = draw(
+        bench=rows_of(
+            {**PIXEL, "device": attack, "file": attack, "warnings": [attack]},
             PIXEL,
         ),
     )
@@ -194,8 +154,8 @@ def test_a_hostile_device_name_stays_text(write: Write) -> None:
     check_structure(html)
 
 
-def test_a_page_of_bench_reports_is_about_them(write: Write) -> None:
-    html = page_of(write, rows_of({}, {**FAILED}, {**PIXEL}))
+def test_a_page_of_bench_reports_is_about_them(draw: Draw) -> None:
+    html = draw(bench=rows_of({}, {**FAILED}, {**PIXEL}))
     assert (
         "3 rows from 2 devices; 2 of them may be ranked." in html
         and "nothing here is about forgetting" in html

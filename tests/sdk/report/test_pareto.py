@@ -4,30 +4,18 @@ are in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.sdk.report import collect, render_html
 from unplug.sdk.report.latency import _File, on_the_front
 from unplug.sdk.report.plots.pareto import (
-    Point,
-    latency_axis,
     pareto_front,
-    pareto_svg,
-    quality_axis,
 )
 
-from .conftest import SHA, audit, bench, parity
+from .conftest import SHA, Draw, audit, bench, parity
 from .test_page import check_structure, text_of
-
-Json = dict[str, Any]
-Write = Callable[..., list[Path]]
 
 
 def file(ms: float, value: float, size: int, ranked: bool = True) -> _File:
@@ -63,25 +51,8 @@ def test_the_front_is_what_no_point_beats(goods: list[tuple[float, float, int]])
 
 
 @pytest.mark.long
-def test_it_is_drawn_with_one_point_and_with_equal_ones() -> None:
-    for values in ([(1.0, 5.0)], [(1.0, 5.0)] * 3, [(0.01, 1.0), (100.0, 2.0)]):
-        points = [
-            Point(label="name", x=x, y=y, diameter=9.0, front=True, marker="o") for x, y in values
-        ]
-        for higher in (True, False):
-            x, y = (
-                latency_axis([x for x, _ in values]),
-                quality_axis([y for _, y in values], "Q", higher_is_better=higher),
-            )
-            svg = pareto_svg(
-                points, x, y, name="p", spoken="said", width=354, height=380, staircase=True
-            )
-            assert svg.startswith("<svg") and 'aria-label="said"' in svg
-
-
-@pytest.mark.long
-def test_the_error_in_the_task_is_the_quality_where_an_audit_ran_the_file(write: Write) -> None:
-    html = render_html(collect(write(audit=audit(), bench=bench(), parity=parity())), title="t")
+def test_the_error_in_the_task_is_the_quality_where_an_audit_ran_the_file(draw: Draw) -> None:
+    html = draw(audit=audit(), bench=bench(), parity=parity())
     assert "Mean absolute error (years) against latency, Test Machine 9 (host)" in html
     assert "age.fp16.tflite, XNNPACK, 148 kB 1.27 ms, 6.51, on the front" in html
     assert "Quality: error on unseen samples" in text_of(html)
@@ -89,25 +60,21 @@ def test_the_error_in_the_task_is_the_quality_where_an_audit_ran_the_file(write:
 
 
 @pytest.mark.long
-def test_parity_is_the_quality_without_an_audit(write: Write) -> None:
-    html = render_html(collect(write(bench=bench(), parity=parity())), title="t")
+def test_parity_is_the_quality_without_an_audit(draw: Draw) -> None:
+    html = draw(bench=bench(), parity=parity())
     assert "Parity (dB) against latency" in html and "71.93" in html
     exact = parity()
     for row in exact["rows"]:
         row |= {"status": "pass", "exact": True, "psnr_db": None, "reason": None}
-    assert ", 150, on the front" in render_html(
-        collect(write(bench=bench(), parity=exact)), title="t"
-    )
+    assert ", 150, on the front" in draw(bench=bench(), parity=exact)
 
 
-def test_what_is_not_known_is_said_and_not_drawn(write: Write) -> None:
-    assert "No Pareto chart: it needs an audit or a parity report" in text_of(
-        render_html(collect(write(bench=bench())), title="t")
-    )
+def test_what_is_not_known_is_said_and_not_drawn(draw: Draw) -> None:
+    assert "No Pareto chart: it needs an audit or a parity report" in text_of(draw(bench=bench()))
     raw = bench()
     raw["rows"][0] |= {"artifact_sha256": SHA["data"]}
-    text = text_of(render_html(collect(write(bench=raw, parity=parity())), title="t"))
+    text = text_of(draw(bench=raw, parity=parity()))
     assert "No Pareto chart: none of the timed files has both" in text
     raw["rows"].append(bench()["rows"][0])
-    text = text_of(render_html(collect(write(bench=raw, parity=parity())), title="t"))
+    text = text_of(draw(bench=raw, parity=parity()))
     assert "Not drawn, because their quality or size is not known: 1." in text

@@ -4,11 +4,6 @@ years.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -16,11 +11,8 @@ from unplug.core import ReportError
 from unplug.sdk.report import collect, render_html
 from unplug.sdk.report.plots.audit import shared_edges
 
-from .conftest import journey
+from .conftest import Draw, Json, Write, journey, write_all
 from .test_page import text_of
-
-Json = dict[str, Any]
-Write = Callable[..., list[Path]]
 
 
 def loss_use(value: float, n: int) -> Json:
@@ -38,8 +30,8 @@ def loss_use(value: float, n: int) -> Json:
 def journey_of_a_plugin() -> dict[str, Json]:
     """The journey of `conftest`, as a plugin's."""
     parts = journey()
-    found = {name: parts[name] for name in ("audit", "release")}
-    for model, loss in zip(found["audit"]["models"], (0.1412, 0.1437, 0.1431, 0.1437), strict=True):
+    files = {name: parts[name] for name in ("audit", "release")}
+    for model, loss in zip(files["audit"]["models"], (0.1412, 0.1437, 0.1431, 0.1437), strict=True):
         model["utility"] = {
             name: loss_use(loss, n) for name, n in (("retain", 60), ("forget", 30), ("test", 50))
         }
@@ -51,11 +43,11 @@ def journey_of_a_plugin() -> dict[str, Json]:
                 name: {"value": 0.0123, "low": 0.011, "high": 0.0136} for name in ("forget", "test")
             }
         model["attacks"]["gain"] = model["attacks"].pop("rmia")
-    for gate in found["release"]["gates"]:
+    for gate in files["release"]["gates"]:
         gate |= {"unit": " of the oracle's loss above it", "detail": "test loss"}
-    found["release"]["title"] = "canny"
+    files["release"]["title"] = "canny"
     for role in ("original", "unlearned", "retrained"):
-        record = found[role] = parts[f"{role}/unplug"]
+        record = files[role] = parts[f"{role}/unplug"]
         record |= {
             "schema": "unplug-plugin/1",
             "recipe": {"steps": 100},
@@ -67,16 +59,13 @@ def journey_of_a_plugin() -> dict[str, Json]:
             record["history"] = [
                 {"step": 50 * n, "loss": 0.3 / n, "lr": 0.1, "wall_s": 1.0} for n in (1, 2)
             ]
-    return found
+    return files
 
 
 @pytest.fixture(scope="module")
 def html(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The whole journey of a plugin as one page."""
-    folder, paths = tmp_path_factory.mktemp("plugin"), []
-    for name, value in journey_of_a_plugin().items():
-        paths.append(folder / f"{name}.json")
-        paths[-1].write_text(json.dumps(value), encoding="utf-8")
+    paths = write_all(tmp_path_factory.mktemp("plugin"), journey_of_a_plugin())
     return render_html(collect(paths), title="A plugin")
 
 
@@ -102,22 +91,14 @@ def test_the_page_has(html: str, fact: str) -> None:
 
 
 def test_the_page_has_nothing_of_ages(html: str) -> None:
-    said = text_of(html)
+    text = text_of(html)
     for word in ("years", "MAE", "nats", "accuracy 61", "face", "Face", "age group", "epoch"):
-        assert word not in said, word
+        assert word not in text, word
 
 
-def test_a_plugin_without_an_audit_misses_no_faces(write: Write) -> None:
-    said = text_of(
-        render_html(collect(write(original=journey_of_a_plugin()["original"])), title="A plugin")
-    )
-    assert "Sample faces" not in said and "Attacks : no audit with attacks was given" in said
-
-
-@pytest.mark.long
-def test_an_age_page_still_misses_its_faces(write: Write, parts: dict[str, Json]) -> None:
-    said = text_of(render_html(collect(write(audit=parts["audit"])), title="Ages"))
-    assert "Sample faces" in said and "years" in said and "nats" in said
+def test_a_plugin_without_an_audit_misses_no_faces(draw: Draw) -> None:
+    text = text_of(draw(original=journey_of_a_plugin()["original"]))
+    assert "Sample faces" not in text and "Attacks : no audit with attacks was given" in text
 
 
 def test_a_broken_history_is_refused(write: Write) -> None:

@@ -5,12 +5,14 @@ PostgreSQL where it is.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from tests.exported import save_age_model
 from tests.once import once
 from tests.sdk.trust.ledger.conftest import postgresql as postgresql  # fixtures
@@ -18,11 +20,14 @@ from tests.sdk.trust.ledger.conftest import server as server
 
 from unplug.export import export_checkpoint
 from unplug.serve import SCOPES, ServeLimits, ServeRecipe, ServeSettings, ServiceTables, add_token
+from unplug.serve.app import make_app
 from unplug.trust.ledger import Ledger, LedgerSigner, open_ledger
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNNER = "benchmarks.service_job:run"
 OPEN = ServeLimits(rate=1e5, burst=100_000, stream_seconds=1.0)
+ANNA = {"names": ["subject:anna-of-the-test", "face-0001"]}
+SOON = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +127,34 @@ def _export(root: Path) -> None:
         export_checkpoint(checkpoint, targets=("onnx",), precisions=("fp32",), out=root / str(seed))
 
 
-def without_recipe(settings: ServeSettings) -> ServeSettings:
-    """A service that releases nothing."""
-    return replace(settings, recipe=None)
+def until(holds: Callable[[], bool]) -> None:
+    """Waits for what is to come soon."""
+    deadline = time.monotonic() + SOON
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class Api(TestClient):
+    """A service that runs meanwhile, asked with a token that may do everything.
+
+    Args:
+        place: of it.
+        releases: whether it does; else it has no recipe.
+    """
+
+    def __init__(self, place: Place, *, releases: bool = True, **options: Any) -> None:
+        settings = place.settings if releases else replace(place.settings, recipe=None)
+        super().__init__(make_app(settings), **{"headers": place.headers} | options)
+
+    def submit(self, key: str, body: Any = ANNA) -> Any:
+        return self.post("/requests", json=body, headers={"Idempotency-Key": key})
+
+    def job(self, id: str) -> dict[str, Any]:
+        return dict(self.get(f"/releases/{id}").json())
+
+    def ended(self, id: str | None = None) -> dict[str, Any]:
+        """A release that was asked for, or a new one, once it is over."""
+        id = id or self.post("/releases").json()["id"]
+        until(lambda: self.job(id).get("state") in ("done", "failed"))
+        return self.job(id)

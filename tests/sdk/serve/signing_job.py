@@ -26,7 +26,7 @@ def run(job: Job) -> Reply:
     (folder / BEFORE).write_text(json.dumps(before and before["checkpoint"]), encoding="utf-8")
     time.sleep(float(os.environ.get(SECONDS, "0")))
     key = Path(recipe["sign"])
-    said = Publication(
+    publication = Publication(
         name=recipe["name"],
         release=1 + (before["number"] if before else 0),
         requests=tuple(job.values["requests"]),
@@ -34,7 +34,7 @@ def run(job: Job) -> Reply:
     out = folder / "age.unplug"
     if not out.exists():
         sign_bundle(
-            key.parent / "made", Signing(signer=load_signer(str(key)), publication=said), out
+            key.parent / "made", Signing(signer=load_signer(str(key)), publication=publication), out
         )
     return Reply(
         values={

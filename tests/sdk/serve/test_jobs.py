@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from fastapi.testclient import TestClient
-from tests.sdk.serve.conftest import Place, without_recipe
+from tests.sdk.serve.conftest import Api, Place
 
 from unplug.core import InputError
 from unplug.serve import Jobs, ReleaseJob, ServiceTables
-from unplug.serve.app import make_app
 from unplug.serve.jobs import MOST_ATTEMPTS, RecipeKey
 from unplug.serve.tables import jobs as table
 
@@ -34,63 +32,52 @@ def complete(place: Place, jobs: Jobs, job: ReleaseJob, **said: Any) -> bool:
         return jobs.complete(connection, job, **said)
 
 
+def claimed(jobs: Jobs, worker: str, lease: float = 10) -> ReleaseJob:
+    job = jobs.claim(worker, lease)
+    assert job is not None
+    return job
+
+
+def got(jobs: Jobs, id: str) -> ReleaseJob:
+    job = jobs.get(id)
+    assert job is not None
+    return job
+
+
 def test_one_job_waits_and_one_runs(anywhere: Place) -> None:
     jobs = Jobs(anywhere.tables)
     assert jobs.claim("w", 10) is None
     first, new = jobs.ask()
     assert new and jobs.ask() == (first, False), "one that waits covers whoever asks meanwhile"
-    taken = jobs.claim("w", 10)
-    assert (
-        taken is not None
-        and taken.id == first.id
-        and (taken.fence, taken.attempts, taken.state) == (1, 1, "running")
-    )
+    taken = claimed(jobs, "w")
+    assert taken.id == first.id
+    assert (taken.fence, taken.attempts, taken.state) == (1, 1, "running")
     second, new = jobs.ask()
     assert new and second.id != first.id, "one that has begun covers nobody new"
     assert jobs.claim("x", 10) is None, "one at a time"
-    assert (
-        jobs.pin(taken, ["A", "B"])
-        and jobs.report(taken, {"done": 1})
-        and jobs.keep_result(taken, {"requests": ["A"]})
-    )
-    assert complete(anywhere, jobs, taken)
-    done = jobs.get(first.id)
-    assert (
-        done is not None
-        and done.state == "done"
-        and done.requests == ("A", "B")
-        and done.result == {"requests": ["A"]}
-    )
-    then = jobs.claim("x", 10)
-    assert then is not None and then.id == second.id
-    assert [event.kind for event in jobs.events(0)] == [
-        "queued",
-        "taken",
-        "queued",
-        "begun",
-        "progress",
-        "done",
-        "taken",
-    ]
-    assert [event.number for event in jobs.events(0)] == list(
-        range(1, 8)
-    ) and jobs.last_event() == 7
+    assert jobs.pin(taken, ["A", "B"]) and jobs.report(taken, {"done": 1})
+    assert jobs.keep_result(taken, {"requests": ["A"]}) and complete(anywhere, jobs, taken)
+    done = got(jobs, first.id)
+    assert (done.state, done.requests) == ("done", ("A", "B"))
+    assert done.result == {"requests": ["A"]} and claimed(jobs, "x").id == second.id
+    kinds = ["queued", "taken", "queued", "begun", "progress", "done", "taken"]
+    assert [(event.number, event.kind) for event in jobs.events(0)] == [*enumerate(kinds, 1)]
+    assert jobs.last_event() == 7
     assert [event.kind for event in jobs.events(5, job=first.id)] == ["done"]
-    assert jobs.counts() == {"done": 1, "running": 1} and [item.id for item in jobs.newest(1)] == [
-        second.id
-    ]
+    assert jobs.counts() == {"done": 1, "running": 1}
+    assert [job.id for job in jobs.newest(1)] == [second.id]
 
 
 def test_who_lost_a_job_changes_nothing_any_more(anywhere: Place) -> None:
     clock = Clock()
     jobs = Jobs(anywhere.tables, clock)
     jobs.ask()
-    slept = jobs.claim("slept", 10)
+    slept = claimed(jobs, "slept")
     clock.now += 9
-    assert slept is not None and jobs.renew(slept, 10) and jobs.claim("other", 10) is None
+    assert jobs.renew(slept, 10) and jobs.claim("other", 10) is None
     clock.now += 11
-    other = jobs.claim("other", 10)
-    assert other is not None and (other.id, other.fence, other.attempts) == (slept.id, 2, 2)
+    other = claimed(jobs, "other")
+    assert (other.id, other.fence, other.attempts) == (slept.id, 2, 2)
     assert not any(
         (
             jobs.renew(slept, 10),
@@ -112,10 +99,9 @@ def test_who_lost_a_job_changes_nothing_any_more(anywhere: Place) -> None:
 def test_a_job_that_is_given_back_is_taken_at_once_and_not_counted(place: Place) -> None:
     jobs = Jobs(place.tables)
     jobs.ask()
-    taken = jobs.claim("w", 1000)
-    assert taken is not None and jobs.give_back(taken)
-    again = jobs.claim("x", 1000)
-    assert again is not None and (again.attempts, again.fence) == (1, 2)
+    assert jobs.give_back(claimed(jobs, "w", 1000))
+    again = claimed(jobs, "x", 1000)
+    assert (again.attempts, again.fence) == (1, 2)
 
 
 def test_a_job_that_kills_its_workers_is_given_up(place: Place) -> None:
@@ -123,15 +109,11 @@ def test_a_job_that_kills_its_workers_is_given_up(place: Place) -> None:
     jobs = Jobs(place.tables, clock)
     asked, _ = jobs.ask()
     for _ in range(MOST_ATTEMPTS):
-        assert jobs.claim("w", 1) is not None
+        claimed(jobs, "w", 1)
         clock.now += 2
     assert jobs.claim("w", 1) is None
-    given_up = jobs.get(asked.id)
-    assert (
-        given_up is not None
-        and given_up.state == "failed"
-        and "ended 5 times without a word" in str(given_up.error)
-    )
+    given_up = got(jobs, asked.id)
+    assert given_up.state == "failed" and "ended 5 times without a word" in str(given_up.error)
 
 
 def test_a_job_with_a_result_is_never_given_up(place: Place) -> None:
@@ -139,8 +121,8 @@ def test_a_job_with_a_result_is_never_given_up(place: Place) -> None:
     jobs = Jobs(place.tables, clock)
     jobs.ask()
     for number in range(3 * MOST_ATTEMPTS):
-        taken = jobs.claim("w", 1)
-        assert taken is not None and taken.attempts == number + 1
+        taken = claimed(jobs, "w", 1)
+        assert taken.attempts == number + 1
         assert number > 0 or jobs.keep_result(taken, {"requests": ["A"]})
         clock.now += 2
     assert jobs.counts() == {"running": 1}
@@ -150,26 +132,20 @@ def test_certificates_are_work_of_their_own_that_can_fail_without_the_release(pl
     clock = Clock()
     jobs = Jobs(place.tables, clock)
     jobs.ask()
-    job = jobs.claim("w", 10)
-    assert job is not None and complete(place, jobs, job, certify=True)
+    job = claimed(jobs, "w")
+    assert complete(place, jobs, job, certify=True)
     jobs.ask()
-    taken = jobs.claim("w", 10)
-    assert taken is not None and (taken.id, taken.state, taken.certificates) == (
-        job.id,
-        "done",
-        "due",
-    )
-    then = jobs.claim("x", 10)
-    assert then is not None and then.id != job.id, "others go on meanwhile"
-    assert (
-        jobs.fail(then, "Z") and not jobs.fail(taken, "Z") and not complete(place, jobs, taken)
-    ), "its end was before"
+    taken = claimed(jobs, "w")
+    assert (taken.id, taken.state, taken.certificates) == (job.id, "done", "due")
+    then = claimed(jobs, "x")
+    assert then.id != job.id and jobs.fail(then, "Z"), "others go on meanwhile"
+    assert not jobs.fail(taken, "Z") and not complete(place, jobs, taken), "its end was before"
     for _ in range(MOST_ATTEMPTS):
         clock.now += 20
         taken = jobs.claim("w", 10) or taken
     assert taken.fence == 1 + MOST_ATTEMPTS
-    given_up = jobs.get(job.id)
-    assert given_up is not None and (given_up.state, given_up.certificates) == ("done", "failed")
+    given_up = got(jobs, job.id)
+    assert (given_up.state, given_up.certificates) == ("done", "failed")
     assert not jobs.certified(taken, {"a": "b"}), "and who slept changes nothing"
 
 
@@ -182,10 +158,8 @@ def test_servers_of_two_recipes_take_their_own_jobs_alone(anywhere: Place) -> No
     assert first.model == "age" and plugin.claim("p", 10) is None
     second, new = plugin.ask()
     assert new and second.id != first.id
-    taken = age.claim("a", 10), plugin.claim("p", 10)
-    assert [item and item.id for item in taken] == [first.id, second.id], (
-        "neither waits for the other"
-    )
+    # neither waits for the other
+    assert (claimed(age, "a").id, claimed(plugin, "p").id) == (first.id, second.id)
 
 
 def test_a_name_stands_for_one_recipe_and_goes_to_the_next_with_what_waits(place: Place) -> None:
@@ -195,10 +169,10 @@ def test_a_name_stands_for_one_recipe_and_goes_to_the_next_with_what_waits(place
     )
     nobodys, _ = Jobs(place.tables, clock).ask()
     old.hold_name(10)
-    taken = old.claim("w", 5)
-    assert taken is not None and taken.id == nobodys.id, "of a version that did not say whose it is"
+    taken = claimed(old, "w", 5)
+    assert taken.id == nobodys.id, "of a version that did not say whose it is"
     clock.now += 9
-    with pytest.raises(InputError, match="another recipe or --folder has that name"):
+    with pytest.raises(InputError, match="another recipe or `folder` has that name"):
         new.hold_name(10)
     old.hold_name(10)
     clock.now += 11
@@ -230,12 +204,8 @@ def ended(place: Place, files: Any) -> str:
     """The id of a release that is done, whose runner told of these files."""
     jobs = Jobs(place.tables)
     jobs.ask()
-    job = jobs.claim("w", 10)
-    assert (
-        job is not None
-        and jobs.keep_result(job, {"requests": [], "files": files})
-        and complete(place, jobs, job)
-    )
+    job = claimed(jobs, "w")
+    assert jobs.keep_result(job, {"requests": [], "files": files}) and complete(place, jobs, job)
     return job.id
 
 
@@ -252,27 +222,25 @@ def test_a_bundle_is_given_away_until_a_later_release_is_done(place: Place) -> N
             connection.execute(sa.update(table).where(table.c.id == id).values(result=result))
         return id
 
-    with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
+    with Api(place, releases=False) as api:
 
         def files(id: str) -> list[str]:
-            found: list[str] = client.get(f"/releases/{id}").json()["files"]
-            listed = client.get("/releases").json()["jobs"]
-            assert found == next(job["files"] for job in listed if job["id"] == id)
-            return found
+            files: list[str] = api.job(id)["files"]
+            jobs = {job["id"]: job for job in api.get("/releases").json()["jobs"]}
+            assert jobs[id]["files"] == files
+            return files
+
+        def fetch(id: str, name: str = "age.zip") -> Any:
+            return api.get(f"/releases/{id}/files/{name}")
 
         first = made("one")
-        assert (
-            client.get(f"/releases/{first}/files/age.zip").text == "one" and len(files(first)) == 2
-        )
+        assert fetch(first).text == "one" and len(files(first)) == 2
         second = made("two")
-        gone = client.get(f"/releases/{first}/files/age.zip")
+        gone = fetch(first)
         assert gone.status_code == 410 and "later release" in gone.json()["detail"]
-        assert client.get(f"/releases/{first}/files/certificate-3-R-1.html").text == "one", (
-            "it certifies still"
-        )
+        assert fetch(first, "certificate-3-R-1.html").text == "one", "it certifies still"
         assert files(first) == ["certificate-3-R-1.html"] and len(files(second)) == 2
-        assert client.get(f"/releases/{second}/files/age.zip").text == "two"
-        assert client.get(f"/releases/{first}/files/other.zip").status_code == 404
+        assert fetch(second).text == "two" and fetch(first, "other.zip").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -280,10 +248,6 @@ def test_a_bundle_is_given_away_until_a_later_release_is_done(place: Place) -> N
 )
 def test_what_a_runner_tells_of_files_takes_no_list_down(place: Place, files: Any) -> None:
     id = ended(place, files)
-    with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
-        assert (
-            client.get("/releases").json()["jobs"][0]["files"]
-            == client.get(f"/releases/{id}").json()["files"]
-            == []
-        )
-        assert client.get(f"/releases/{id}/files/a").status_code == 404
+    with Api(place, releases=False) as api:
+        assert api.get("/releases").json()["jobs"][0]["files"] == api.job(id)["files"] == []
+        assert api.get(f"/releases/{id}/files/a").status_code == 404

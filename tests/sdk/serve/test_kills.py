@@ -60,11 +60,11 @@ def submit_all(
             body, key = {"names": [f"subject:person-{number}"]}, f"key-number-{number}"
             while key not in told and not stop.wait(pause):
                 try:
-                    said = client.post("/requests", json=body, headers={"Idempotency-Key": key})
+                    answer = client.post("/requests", json=body, headers={"Idempotency-Key": key})
                 except httpx.TransportError:
                     continue
-                if said.status_code in (200, 201):
-                    told[key] = said.json()["id"]
+                if answer.status_code in (200, 201):
+                    told[key] = answer.json()["id"]
 
 
 def settled(url: str, place: Place) -> bool:

@@ -4,24 +4,23 @@ there.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 from tests.exported import save_age_model
-from tests.sdk.serve.conftest import Place
+from tests.sdk.serve.conftest import Api, Place
 
 from unplug.core import InputError, OutputError
 from unplug.plugins import load_checkpoint
 from unplug.serve import Jobs, ServeRecipe
-from unplug.serve.app import make_app
 from unplug.serve.release_run import Before, _start
 from unplug.trust.ledger import Ledger
 
@@ -44,13 +43,12 @@ class Runner:
 
     def __call__(self, _: str, values: Mapping[str, Any], **__: Any) -> Any:
         self.given.append(values)
-        before = values["before"]
-        began = before["weights"][-1] if before else digest(values["recipe"]["name"])
-        shipped = digest(f"{values['recipe']['name']}{len(self.given)}")
+        name, before = values["recipe"]["name"], values["before"]
+        began = before["weights"][-1] if before else digest(name)
         made = {
             "requests": values["requests"],
             "checkpoint": values["folder"],
-            "weights": [began, shipped],
+            "weights": [began, digest(f"{name}{len(self.given)}")],
             "files": {},
         }
         return SimpleNamespace(values=made)
@@ -65,44 +63,46 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Runner:
 
 def released(place: Place, *bodies: Mapping[str, Any]) -> str:
     """Submits, has it released, and gives the job's id."""
-    with TestClient(make_app(place.settings), headers=place.headers) as client:
+    with Api(place) as api:
         for number, body in enumerate(bodies):
-            assert (
-                client.post(
-                    "/requests", json=body, headers={"Idempotency-Key": f"key-{number:04}"}
-                ).status_code
-                < 300
-            )
-        job: str = client.post("/releases").json()["id"]
-        deadline = time.monotonic() + 30
-        while (found := client.get(f"/releases/{job}").json()).get("state") not in (
-            "done",
-            "failed",
-        ):
-            assert time.monotonic() < deadline, found
-            time.sleep(0.02)
-        assert found["state"] == "done", found["error"]
-        return job
+            assert api.submit(f"key-{number:04}", body).status_code < 300
+        job = api.ended()
+    assert job["state"] == "done", job["error"]
+    return str(job["id"])
 
 
 def named(place: Place, name: str) -> Place:
     """A server of another recipe on the same ledger."""
     assert place.settings.recipe is not None
-    return replace(
-        place, settings=replace(place.settings, recipe=replace(place.settings.recipe, name=name))
-    )
+    recipe = replace(place.settings.recipe, name=name)
+    return replace(place, settings=replace(place.settings, recipe=recipe))
+
+
+def execute(place: Place, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(place.where)) as connection, connection:
+        connection.execute(statement)
+
+
+def state_of(place: Place, id: str) -> str:
+    return place.ledger.requests()[id].state
+
+
+def touched_by_both(place: Place) -> None:
+    """A request that the models of both recipes hold."""
+    place.ledger.add(ANNA["names"], id="T-1")
+    for name in ("age", "other"):
+        facts = {"model_sha256": digest(name), "samples": "1", "held_out": "0"}
+        place.ledger.record("touched", ["T-1"], facts=facts)
 
 
 def test_each_release_goes_on_from_the_one_before_it_of_its_own_model(
     place: Place, runner: Runner
 ) -> None:
-    age, other = place, named(place, "other")
-    first = released(age, ANNA)
-    released(other, BEA)
-    released(age, {**BEA, "id": "T-3"})
-    assert [
-        values["before"] and Path(values["before"]["checkpoint"]).name for values in runner.given
-    ] == [None, None, first]
+    first = released(place, ANNA)
+    released(named(place, "other"), BEA)
+    released(place, {**BEA, "id": "T-3"})
+    befores = [values["before"] for values in runner.given]
+    assert befores[:2] == [None, None] and Path(befores[2]["checkpoint"]).name == first
     assert [values["recipe"]["name"] for values in runner.given] == ["age", "other", "age"]
 
 
@@ -110,17 +110,10 @@ def test_a_job_that_an_older_version_gave_up_after_its_release_is_still_gone_on_
     place: Place, runner: Runner
 ) -> None:
     first = released(place, ANNA)
-    with sqlite3.connect(place.where) as connection:
-        connection.execute(
-            "UPDATE service_jobs SET state = 'failed', error = 'its worker ended 5 times without a "
-            "word'"
-        )
-    connection.close()
+    execute(place, "UPDATE service_jobs SET state = 'failed', error = 'its worker ended 5 times'")
     released(place, BEA)
     assert Path(runner.given[1]["before"]["checkpoint"]).name == first
-    with sqlite3.connect(place.where) as connection:
-        connection.execute("DELETE FROM service_jobs")
-    connection.close()
+    execute(place, "DELETE FROM service_jobs")
     with pytest.raises(AssertionError, match="InputError"):
         released(place, {**BEA, "id": "T-3"})
 
@@ -128,37 +121,20 @@ def test_a_job_that_an_older_version_gave_up_after_its_release_is_still_gone_on_
 def test_a_request_that_two_models_hold_is_released_by_the_second(
     place: Place, runner: Runner
 ) -> None:
-    place.ledger.add(ANNA["names"], id="T-1")
-    for name in ("age", "other"):
-        place.ledger.record(
-            "touched",
-            ["T-1"],
-            facts={"model_sha256": digest(name), "samples": "1", "held_out": "0"},
-        )
-    released(place)
-    assert place.ledger.requests()["T-1"].state == "open"
-    released(place)
+    touched_by_both(place)
+    for _ in range(2):
+        released(place)
+        assert state_of(place, "T-1") == "open"
     assert len(runner.given) == 1, "this model has forgotten her already"
     released(named(place, "other"))
-    assert place.ledger.requests()["T-1"].state == "released"
+    assert state_of(place, "T-1") == "released"
 
 
-def test_a_runner_that_does_not_say_of_which_model_it_is_stops_nobody_else(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runner_that_does_not_say_of_which_model_it_is_stops_nobody_else(place: Place) -> None:
     """The runner of the tests returns no weights; one request is in two models."""
-    place.ledger.add(ANNA["names"], id="T-1")
-    for name in ("age", "other"):
-        place.ledger.record(
-            "touched",
-            ["T-1"],
-            facts={"model_sha256": digest(name), "samples": "1", "held_out": "0"},
-        )
+    touched_by_both(place)
     released(place, BEA)
-    assert {id: item.state for id, item in place.ledger.requests().items()} == {
-        "T-1": "open",
-        "T-2": "released",
-    }
+    assert (state_of(place, "T-1"), state_of(place, "T-2")) == ("open", "released")
 
 
 def test_the_ledgers_entry_and_the_end_of_the_job_are_one_act(
@@ -167,13 +143,12 @@ def test_the_ledgers_entry_and_the_end_of_the_job_are_one_act(
     """Wherever it is cut, both are there or neither; then it is done anew."""
     failed, real = threading.Event(), Jobs.complete
 
-    def cut(self: Jobs, *args: Any, **said: Any) -> bool:
-        done = real(self, *args, **said)
+    def cut(self: Jobs, *args: Any, **more: Any) -> bool:
+        done = real(self, *args, **more)
         if not failed.is_set():
             failed.set()
-            assert [job.state for job in Jobs(place.tables).newest(9)] == ["running"], (
-                "others see nothing yet"
-            )
+            states = [job.state for job in Jobs(place.tables).newest(9)]
+            assert states == ["running"], "others see nothing yet"
             raise OutputError("the disk", "it is full")
         return done
 
@@ -183,78 +158,57 @@ def test_the_ledgers_entry_and_the_end_of_the_job_are_one_act(
     assert failed.is_set() and kinds == ["opened", "request", "release"] and len(runner.given) == 1
 
 
-def test_what_was_computed_waits_until_the_ledger_takes_it(
-    place: Place, runner: Runner, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fault", ["a key that others could read for a moment", "a lost fence"])
+def test_what_was_computed_waits_until_the_ledger_takes_it_and_is_recorded_once(
+    place: Place, runner: Runner, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """A key that others could read for a moment costs no release."""
-    refused, real = threading.Event(), Ledger.record
+    met, real = threading.Event(), Ledger.record
 
-    def record(self: Ledger, kind: str, *args: Any, **said: Any) -> Any:
-        if kind == "release" and not refused.is_set():
-            refused.set()
-            raise InputError("the key", "others can read it")
-        return real(self, kind, *args, **said)
+    def record(self: Ledger, kind: str, *args: Any, **more: Any) -> Any:
+        if kind == "release" and not met.is_set():
+            met.set()
+            if fault == "a lost fence":
+                execute(place, "UPDATE service_jobs SET fence = fence + 1, lease = 0")
+            else:
+                raise InputError("the key", "others can read it")
+        return real(self, kind, *args, **more)
 
     monkeypatch.setattr(Ledger, "record", record)
     released(place, ANNA)
-    assert (
-        refused.is_set()
-        and len(runner.given) == 1
-        and place.ledger.requests()["T-1"].state == "released"
-    )
-
-
-def test_a_lost_fence_records_nothing(
-    place: Place, runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slept, real = threading.Event(), Ledger.record
-
-    def record(self: Ledger, kind: str, *args: Any, **said: Any) -> Any:
-        if kind == "release" and not slept.is_set():
-            slept.set()
-            with sqlite3.connect(place.where) as connection:
-                connection.execute("UPDATE service_jobs SET fence = fence + 1, lease = 0")
-            connection.close()
-        return real(self, kind, *args, **said)
-
-    monkeypatch.setattr(Ledger, "record", record)
-    released(place, ANNA)
+    assert met.is_set() and len(runner.given) == 1 and state_of(place, "T-1") == "released"
     assert [entry.kind for entry in place.ledger.entries()].count("release") == 1
 
 
 def test_a_new_model_in_the_recipe_is_started_from(tmp_path: Path) -> None:
-    made = [
-        save_age_model(tmp_path / name, seed) for seed, name in enumerate(("old", "new", "left"))
-    ]
-    old, new, left = map(load_checkpoint, made)
+    old, new, left = (
+        load_checkpoint(save_age_model(tmp_path / name, seed))
+        for seed, name in enumerate(("old", "new", "left"))
+    )
     weights = (old.sha256, left.sha256)
     before = Before(checkpoint=str(left.path), bundle=None, number=1, weights=weights)
 
-    def start(path: Path) -> str:
-        return str(
-            _start(ServeRecipe(name="age", checkpoint=str(path), data="synth:"), before).sha256
-        )
+    def start(path: Path, before: Before | None = before) -> str:
+        recipe = ServeRecipe(name="age", checkpoint=str(path), data="synth:")
+        return str(_start(recipe, before).sha256)
 
     assert start(old.path) == left.sha256 and start(tmp_path / "gone") == left.sha256
     assert start(new.path) == new.sha256, "it was trained anew, and what it may know is checked"
     with pytest.raises(InputError):
-        _start(ServeRecipe(name="age", checkpoint=str(tmp_path / "gone"), data="synth:"), None)
+        start(tmp_path / "gone", None)
 
 
-def test_two_recipes_of_one_name_are_refused_at_the_start(
-    place: Place, make_place: Callable[..., Place]
-) -> None:
-    with TestClient(make_app(place.settings), headers=place.headers):
-        deadline = time.monotonic() + 30
-        other = replace(place.settings, folder=str(place.folder / "elsewhere"))
+def test_two_recipes_of_one_name_are_refused_at_the_start(place: Place) -> None:
+    other = replace(place.settings, folder=str(place.folder / "elsewhere"))
+    jobs = Jobs(place.tables, recipe=other.recipe_key)
+    deadline = time.monotonic() + 30
+    with Api(place):
         while True:
             try:
-                Jobs(place.tables, recipe=other.recipe_key).hold_name(2)
+                jobs.hold_name(2)
             except InputError as error:
-                assert "another recipe or --folder has that name" in str(
-                    error
-                ) and "give this recipe another name" in str(error)
+                assert "another recipe or `folder` has that name" in str(error)
+                assert "give this recipe another name" in str(error)
                 break
-            Jobs(place.tables, recipe=other.recipe_key).leave_name()
+            jobs.leave_name()
             assert time.monotonic() < deadline
-    Jobs(place.tables, recipe=other.recipe_key).hold_name(2)
+    jobs.hold_name(2)

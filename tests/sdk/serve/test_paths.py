@@ -4,18 +4,17 @@ decide.
 
 from __future__ import annotations
 
-import io
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
-from tests.sdk.serve.conftest import Place
+from tests.sdk.serve.conftest import Api, Place
+from tests.sdk.serve.test_api import picture, posting
 
 from unplug.sdk.drawing.inference import Embedded
-from unplug.serve.app import make_app
 
 AS_A_PROXY_PASSES_IT_ON = {
     "host": "forget.example.org",
@@ -27,9 +26,9 @@ AS_A_PROXY_PASSES_IT_ON = {
 
 
 @pytest.fixture
-def client(place: Place) -> Iterator[TestClient]:
-    with TestClient(make_app(place.settings), follow_redirects=False) as found:
-        yield found
+def api(place: Place) -> Iterator[Api]:
+    with Api(place, headers={}, follow_redirects=False) as api:
+        yield api
 
 
 @pytest.mark.parametrize("token", [True, False])
@@ -50,24 +49,19 @@ def client(place: Place) -> Iterator[TestClient]:
     ],
 )
 def test_a_slash_too_many_sends_nobody_elsewhere(
-    client: TestClient, place: Place, method: str, path: str, token: bool
+    api: Api, place: Place, method: str, path: str, token: bool
 ) -> None:
     body = {"json": {"names": ["subject:bea"]}} if method == "POST" else {}
-    headers = (
-        AS_A_PROXY_PASSES_IT_ON
-        | {"idempotency-key": "key-one-1"}
-        | (place.headers if token else {})
-    )
-    answer = client.request(method, path, headers=headers, **body)
+    headers = AS_A_PROXY_PASSES_IT_ON | {"idempotency-key": "key-one-1"}
+    headers |= place.headers if token else {}
+    answer = api.request(method, path, headers=headers, **body)
     assert answer.status_code == 404 and "location" not in answer.headers
     assert "example" not in answer.text and place.ledger.requests() == {}
 
 
 @pytest.mark.parametrize("path", ["//requests", "//requests/", "//evil.example/requests/"])
-def test_slashes_before_the_path(client: TestClient, path: str) -> None:
+def test_slashes_before_the_path(api: Api, path: str) -> None:
     """A client library takes ``//`` for a host, so the bytes go to the application as they are."""
-    import asyncio
-
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -76,23 +70,7 @@ def test_slashes_before_the_path(client: TestClient, path: str) -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "http_version": "1.1",
-        "headers": [
-            (name.encode(), value.encode()) for name, value in AS_A_PROXY_PASSES_IT_ON.items()
-        ],
-        "scheme": "http",
-        "server": ("t", 80),
-        "client": ("t", 1),
-        "root_path": "",
-        "asgi": {"version": "3.0"},
-    }
-    asyncio.run(client.app(scope, receive, send))  # type: ignore[arg-type]
+    asyncio.run(api.app(posting(path, AS_A_PROXY_PASSES_IT_ON), receive, send))
     assert sent[0]["status"] == 404 and b"location" not in dict(sent[0]["headers"])
 
 
@@ -113,28 +91,19 @@ def test_what_proxies_say_is_not_read(place: Place, monkeypatch: pytest.MonkeyPa
     assert made[0].proxy_headers is False
 
 
-def picture(kind: str) -> bytes:
-    from PIL import Image
-
-    out = io.BytesIO()
-    Image.new("RGB", (16, 16), (200, 120, 40)).save(out, kind)
-    return out.getvalue()
-
-
 @pytest.fixture
-def predicting(make_place: Callable[..., Place]) -> Iterator[TestClient]:
+def predicting(make_place: Callable[..., Place]) -> Iterator[Api]:
     """A service whose model says 30 of every picture that decodes."""
     model = SimpleNamespace(
         tensor=SimpleNamespace(height=8), sha256="0" * 64, batched=True, model_type="age"
     )
-    model.pixels = lambda raw, box: Embedded.pixels(model, raw, box)  # type: ignore[arg-type]
+    model.pixels = lambda raw, box: Embedded.pixels(model, raw, box)
     model.answer = lambda pixels: [{"age": 30.0}] * len(pixels)
-    place = make_place()
-    with TestClient(make_app(place.settings), headers=place.headers) as client:
-        here = client.app.state.parts  # type: ignore[attr-defined]
+    with Api(make_place()) as api:
+        here = api.app.state.parts
         here.served.row = SimpleNamespace(name="age", sha256=model.sha256, job=None, since="now")
         here.batcher.swap(model)
-        yield client
+        yield api
 
 
 @pytest.mark.parametrize(
@@ -156,9 +125,9 @@ def predicting(make_place: Callable[..., Place]) -> Iterator[TestClient]:
     ],
 )
 def test_the_bytes_say_what_a_picture_is(
-    predicting: TestClient, bytes_of: str, kind: str | None, status: int
+    predicting: Api, bytes_of: str, kind: str | None, status: int
 ) -> None:
     headers = {} if kind is None else {"content-type": kind}
-    answer = predicting.post("/models/age/predict", content=picture(bytes_of), headers=headers)
+    answer = predicting.post("/models/age/predict", content=picture(16, bytes_of), headers=headers)
     assert answer.status_code == status, answer.text
     assert status != 200 or answer.json()["age"] == 30.0

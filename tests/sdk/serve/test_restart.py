@@ -36,21 +36,14 @@ class Running:
         assert place.settings.recipe is not None
         recipe = place.folder / "recipe.json"
         write_json(recipe, asdict(place.settings.recipe))
-        words = [
-            "--ledger",
-            place.where,
-            "--recipe",
-            str(recipe),
-            "--folder",
-            place.settings.folder,
-            "--port",
-            str(port),
-        ]
-        words += ["--workers", "2", "--lease", "2", "--rate", "1000", "--burst", "1000"]
+        words = (
+            f"--ledger {place.where} --recipe {recipe} --folder {place.settings.folder} "
+            f"--port {port} --workers 2 --lease 2 --rate 1000 --burst 1000"
+        )
         self.log = place.folder / "log"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "unplug.sdk.cli", "serve", *words],
+                [sys.executable, "-m", "unplug.sdk.cli", "serve", *words.split()],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -98,7 +91,7 @@ def submit_for(
         for key in keys:
             while time.monotonic() < until + 60:
                 try:
-                    said = client.post(
+                    answer = client.post(
                         "/requests",
                         json={"names": ["subject:bea"]},
                         headers={"Idempotency-Key": key},
@@ -106,8 +99,8 @@ def submit_for(
                 except httpx.TransportError:
                     time.sleep(0.1)
                     continue
-                if said.status_code in (200, 201):
-                    told[key] = said.json()["id"]
+                if answer.status_code in (200, 201):
+                    told[key] = answer.json()["id"]
                     break
             if time.monotonic() > until:
                 return

@@ -80,8 +80,8 @@ def test_tokens_on_the_command_line(place: Place, monkeypatch: pytest.MonkeyPatc
     def call(*words: str) -> dict[str, object]:
         done = CliRunner().invoke(main, ["serve", "token", *words, "--json"])
         assert done.exit_code == 0, done.output
-        found: dict[str, object] = json.loads(done.stdout)
-        return found
+        told: dict[str, object] = json.loads(done.stdout)
+        return told
 
     made = call("add", "phones", "--scope", "models", "--scope", "metrics", "--days", "30")
     assert str(made["token"]).startswith(f"unplug_{made['id']}_") and made["scopes"] == [

@@ -5,108 +5,93 @@ not work.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
-from tests.sdk.serve.conftest import OPEN, Place, without_recipe
+from tests.sdk.serve.conftest import OPEN, Api, Place, until
 
 from unplug.core import OutputError
 from unplug.serve import JobEvent, Jobs
-from unplug.serve.app import make_app
 from unplug.serve.hub import Hub
 from unplug.serve.watching import StreamWatch
 from unplug.trust.ledger import Ledger
 
-ANNA = {"names": ["subject:anna-of-the-test"]}
 SOON = 30.0
-
-
-def submit(client: TestClient, key: str) -> int:
-    return client.post("/requests", json=ANNA, headers={"Idempotency-Key": key}).status_code
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def end_thread(name: str) -> None:
     """As when something that nobody thought of is raised in it."""
-    (thread,) = (item for item in threading.enumerate() if item.name == name)
-    assert (
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
-        )
-        == 1
-    )
+    (thread,) = (one for one in threading.enumerate() if one.name == name)
+    number, error = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(number, error) == 1
+
+
+def task(name: str) -> asyncio.Task[Any]:
+    (one,) = (task for task in asyncio.all_tasks() if task.get_name() == name)
+    return one
+
+
+def answered(api: Api, number: int) -> int:
+    return int(api.submit(f"key-number-{number}").status_code)
+
+
+def is_ready(api: Api) -> bool:
+    return api.get("/ready").status_code == 200
 
 
 def test_each_thread_and_task_that_ends_works_again(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def end_task(name: str) -> None:
-        (task,) = (item for item in asyncio.all_tasks() if item.get_name() == name)
-        task.cancel()
+        task(name).cancel()
 
     def told() -> list[str]:
-        return [
-            str(getattr(item, "work", ""))
-            for item in caplog.records
-            if item.msg == "background work ended"
-        ]
+        ended = [line for line in caplog.records if line.msg == "background work ended"]
+        return [str(getattr(line, "work", "")) for line in ended]
 
-    with TestClient(make_app(place.settings), headers=place.headers) as client:
-        assert client.portal is not None
-        for number, name in enumerate(("inbox", "jobs", "hub", "batcher")):
+    names = ["inbox", "jobs", "hub", "batcher"]
+    with Api(place) as api:
+        assert api.portal is not None
+        for number, name in enumerate(names):
             if name in ("inbox", "jobs"):
                 end_thread(name)
             else:
-                client.portal.call(end_task, name)
-            until(lambda name=name: name in told())  # type: ignore[misc]
-            until(lambda: client.get("/ready").status_code == 200)
-            assert submit(client, f"key-number-{number}") == 201, name
-        job = client.post("/releases").json()["id"]
-        until(lambda: client.get(f"/releases/{job}").json()["state"] == "done")
-        events = client.get("/events", headers={"last-event-id": "0-0"}).text
-    assert told() == ["inbox", "jobs", "hub", "batcher"] and "event: done" in events
+                api.portal.call(end_task, name)
+            until(lambda number=number: told() == names[: number + 1])
+            until(lambda: is_ready(api))
+            assert answered(api, number) == 201, name
+        assert api.ended()["state"] == "done"
+        events = api.get("/events", headers={"last-event-id": "0-0"}).text
+    assert told() == names and "event: done" in events
+
+
+READY = {"status": "ready", "database": True, "model": None, "down": []}
 
 
 def test_ready_says_what_is_down(place: Place) -> None:
     async def end_for_good() -> None:
-        for task in asyncio.all_tasks():
-            if task.get_name() == "watch hub":
-                task.cancel()
+        task("watch hub").cancel()
 
-    with TestClient(make_app(place.settings), headers=place.headers) as client:
-        assert client.get("/ready").json() == {
-            "status": "ready",
-            "database": True,
-            "model": None,
-            "down": [],
-        }
-        assert client.portal is not None
-        client.portal.call(end_for_good)
-        until(lambda: client.get("/ready").status_code == 503)
-        assert (
-            client.get("/ready").json()["down"] == ["hub"]
-            and client.get("/health").status_code == 200
-        )
+    with Api(place) as api:
+        assert api.get("/ready").json() == READY
+        assert api.portal is not None
+        api.portal.call(end_for_good)
+        until(lambda: not is_ready(api))
+        assert api.get("/ready").json()["down"] == ["hub"]
+        assert api.get("/health").status_code == 200
 
 
 def test_work_that_fails_again_and_again_is_told_as_down_until_it_works() -> None:
-    watch, faults, done = (
-        StreamWatch(pause_seconds=0.05),
-        [OutputError("it", "is away"), ValueError("x")],
-        threading.Event(),
-    )
+    watch, done = StreamWatch(pause_seconds=0.05), threading.Event()
+    faults = [OutputError("it", "is away"), ValueError("x")]
 
     def run() -> None:
         if faults:
@@ -126,62 +111,46 @@ def test_a_request_that_waited_too_long_takes_nobody_with_it(
     """Its answer is cancelled while the ledger is locked: the next ones are answered all the same."""
     locked, entered, real = threading.Event(), threading.Event(), Ledger.add_all
 
-    def slow(self: Ledger, *args: object) -> object:
+    def slow(self: Ledger, *args: Any) -> object:
         entered.set()
         assert locked.wait(SOON)
-        return real(self, *args)  # type: ignore[arg-type]
+        return real(self, *args)
 
     monkeypatch.setattr(Ledger, "add_all", slow)
-    place = make_place(limits=replace(OPEN, total_seconds=2.0))
-    with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
+    place = make_place(limits=replace(OPEN, total_seconds=1.0))
+    with Api(place, releases=False) as api:
         try:
-            assert submit(client, "key-number-1") == 503 and entered.is_set()
-            assert submit(client, "key-number-2") == 503
+            assert answered(api, 1) == 503 and entered.is_set()
+            assert answered(api, 2) == 503
         finally:
             locked.set()
-        until(lambda: client.get("/ready").status_code == 200)
-        assert submit(client, "key-number-3") == 201
-        assert submit(client, "key-number-1") == 200, "what had begun was added"
-        assert submit(client, "key-number-2") == 201, (
-            "what had not was given up, as its client was told"
-        )
+        until(lambda: is_ready(api))
+        assert answered(api, 3) == 201
+        assert answered(api, 1) == 200, "what had begun was added"
+        assert answered(api, 2) == 201, "what had not was given up, as its client was told"
 
 
 def test_a_locked_database_is_told_and_waited_for(place: Place) -> None:
-    with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
-        held = sqlite3.connect(place.where, isolation_level=None)
-        held.execute("BEGIN IMMEDIATE")
-        sent = [
-            threading.Thread(target=submit, args=(client, f"key-number-{number}"))
-            for number in range(50)
-        ]
-        for thread in sent:
-            thread.start()
-        assert client.get("/ready").json() == {
-            "status": "not ready",
-            "database": False,
-            "model": None,
-            "down": [],
-        }
-        assert client.get("/requests").status_code == 200, "reading goes on"
-        held.execute("ROLLBACK")
-        held.close()
-        for thread in sent:
-            thread.join(SOON)
-        assert client.get("/ready").status_code == 200
+    with Api(place, releases=False) as api, ThreadPoolExecutor(50) as clients:
+        with contextlib.closing(sqlite3.connect(place.where, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            sent = [clients.submit(answered, api, number) for number in range(50)]
+            down = {"status": "not ready", "database": False}
+            assert api.get("/ready").json() == READY | down
+            assert api.get("/requests").status_code == 200, "reading goes on"
+        assert {client.result(SOON) for client in sent} == {201} and is_ready(api)
     assert len(place.ledger.requests()) == 50
 
 
 def test_a_key_that_others_can_read_is_the_servers_fault_and_told(place: Place) -> None:
     key = place.folder / "ledger-key"
-    with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
-        assert submit(client, "key-number-1") == 201
+    with Api(place, releases=False) as api:
         key.chmod(0o644)
-        said = client.post("/requests", json=ANNA, headers={"Idempotency-Key": "key-number-2"})
-        assert said.status_code == 503 and str(place.folder) not in said.text
-        assert client.get("/ready").status_code == 503
+        refused = api.submit("key-number-1")
+        assert refused.status_code == 503 and str(place.folder) not in refused.text
+        assert not is_ready(api)
         key.chmod(0o600)
-        assert client.get("/ready").status_code == 200 and submit(client, "key-number-2") == 201
+        assert is_ready(api) and answered(api, 1) == 201
 
 
 @pytest.mark.parametrize(
@@ -197,27 +166,20 @@ def test_a_key_that_others_can_read_is_the_servers_fault_and_told(place: Place) 
 def test_a_runner_that_returns_nonsense_fails_its_job_and_nothing_else(
     place: Place, monkeypatch: pytest.MonkeyPatch, result: dict[str, object]
 ) -> None:
-    from types import SimpleNamespace
-
-    monkeypatch.setattr(
-        "unplug.serve.work.call_in_child", lambda *_, **__: SimpleNamespace(values=result)
-    )
-    with TestClient(make_app(place.settings), headers=place.headers) as client:
-        assert submit(client, "key-number-1") == 201
-        job = client.post("/releases").json()["id"]
-        until(lambda: client.get(f"/releases/{job}").json()["state"] == "failed")
-        assert (
-            client.get("/ready").status_code == 200 and place.ledger.entries()[-1].kind == "request"
-        )
-    assert Jobs(place.tables).counts() == {"failed": 1}
+    made = SimpleNamespace(values=result)
+    monkeypatch.setattr("unplug.serve.work.call_in_child", lambda *_, **__: made)
+    with Api(place) as api:
+        assert answered(api, 1) == 201
+        assert api.ended()["state"] == "failed" and is_ready(api)
+    assert place.ledger.entries()[-1].kind == "request"
 
 
-def test_a_release_that_finds_nothing_left_to_do_is_done(place: Place) -> None:
+def test_a_release_that_meets_nothing_left_to_do_is_done(place: Place) -> None:
     """Two jobs were asked for, and the first answers all that is open when it begins."""
-    with TestClient(make_app(place.settings), headers=place.headers) as client:
-        first = Jobs(place.tables, recipe=place.settings.recipe_key).ask()[0].id
-        until(lambda: client.get(f"/releases/{first}").json()["state"] == "done")
-        assert client.get(f"/releases/{first}").json()["requests"] == []
+    with Api(place) as api:
+        job, _ = Jobs(place.tables, recipe=place.settings.recipe_key).ask()
+        ended = api.ended(job.id)
+    assert (ended["state"], ended["requests"]) == ("done", [])
     assert [entry.kind for entry in place.ledger.entries()] == ["opened"]
 
 
@@ -237,7 +199,7 @@ def test_the_hub_tells_again_what_could_not_be_told(place: Place) -> None:
         await asyncio.to_thread(Jobs(place.tables).ask)
         while told != ["queued", "queued"]:
             await asyncio.sleep(0.01)
-        assert [item.event.kind for item in await hub.since(0)] == ["queued"], "readers see it once"
+        assert [told.event.kind for told in await hub.since(0)] == ["queued"], "readers see it once"
         watch.stop()
         await watch.end_tasks()
 

@@ -50,8 +50,8 @@ def listening(place: Place) -> Iterator[int]:
 
 @pytest.fixture
 def port(place: Place) -> Iterator[int]:
-    with listening(place) as found:
-        yield found
+    with listening(place) as number:
+        yield number
 
 
 def opened(port: int, raw: bytes = b"") -> socket.socket:
@@ -84,18 +84,18 @@ def test_what_two_programs_may_read_in_two_ways_is_refused(
     port: int, place: Place, head: bytes, body: bytes
 ) -> None:
     first = b"POST /requests HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nIdempotency-Key: key-one-1\r\n"
-    own = b"Authorization: " + place.headers["authorization"].encode() + b"\r\n"
-    assert status(opened(port, first + own + head + body)) == 400
+    token = b"Authorization: " + place.headers["authorization"].encode() + b"\r\n"
+    assert status(opened(port, first + token + head + body)) == 400
     assert place.ledger.requests() == {}
     older = (
         first.replace(b"1.1", b"1.0")
-        + own
+        + token
         + b"Transfer-Encoding: chunked\r\n\r\n"
         + CHUNKED
         + b"\r\n"
     )
     assert status(opened(port, older)) == 400
-    assert status(opened(port, first + own + b"Content-Length: 25\r\n\r\n" + BODY)) == 201
+    assert status(opened(port, first + token + b"Content-Length: 25\r\n\r\n" + BODY)) == 201
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,14 @@ def test_silent_connections_keep_nobody_out(make_place: Callable[..., Place], be
 
 def test_streams_leave_half_of_the_connections_to_others(make_place: Callable[..., Place]) -> None:
     place = make_place(limits=ServeLimits(connections=4, stream_seconds=20.0))
-    own = (
+    rest = (
         b" HTTP/1.1\r\nHost: t\r\nAuthorization: "
         + place.headers["authorization"].encode()
         + b"\r\n\r\n"
     )
     with listening(place) as port, ExitStack() as held:
-        streams = [held.enter_context(opened(port, b"GET /events" + own)) for _ in range(2)]
+        streams = [held.enter_context(opened(port, b"GET /events" + rest)) for _ in range(2)]
         for stream in streams:
             assert b" 200 " in stream.recv(20)
-        assert status(opened(port, b"GET /events" + own)) == 503
-        assert status(opened(port, b"GET /requests" + own)) == status(opened(port, HEALTH)) == 200
+        assert status(opened(port, b"GET /events" + rest)) == 503
+        assert status(opened(port, b"GET /requests" + rest)) == status(opened(port, HEALTH)) == 200

@@ -144,8 +144,8 @@ def arrays(**values: object) -> bytes:
 
 def frames() -> bytes:
     out = io.BytesIO()
-    own, other = (Image.open(io.BytesIO(raw)) for raw in (HERS, OTHER))
-    other.save(out, "WEBP", save_all=True, append_images=[own], lossless=True)
+    hers, other = (Image.open(io.BytesIO(raw)) for raw in (HERS, OTHER))
+    other.save(out, "WEBP", save_all=True, append_images=[hers], lossless=True)
     return out.getvalue()
 
 
@@ -209,9 +209,9 @@ def extra_of_gzip() -> bytes:
 
 
 def wide_note() -> bytes:
-    said = b"UNICODE\0" + NAME.encode("utf-16-le")
+    note = b"UNICODE\0" + NAME.encode("utf-16-le")
     raw = picture(2, "JPEG")
-    return raw[:2] + b"\xff\xe1" + struct.pack(">H", len(said) + 2) + said + raw[2:]
+    return raw[:2] + b"\xff\xe1" + struct.pack(">H", len(note) + 2) + note + raw[2:]
 
 
 SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {

@@ -56,8 +56,8 @@ def test_bounds_of_randomized_response_hold_and_come_near(epsilon: float) -> Non
     for seed in range(200):
         included = choose_included(400, seed)
         rng = np.random.default_rng([seed, 7])
-        said = np.where(rng.random(400) < q, included, ~included)
-        bounds.append(canary_bound(said + 1e-3 * rng.random(400), included, delta=0.0).epsilon)
+        answers = np.where(rng.random(400) < q, included, ~included)
+        bounds.append(canary_bound(answers + 1e-3 * rng.random(400), included, delta=0.0).epsilon)
     assert np.mean(np.array(bounds) > epsilon) <= 0.05
     assert np.median(bounds) >= 0.55 * epsilon
 

@@ -97,13 +97,13 @@ def test_a_bound_of_models_before_and_after(place: Path, tmp_path: Path) -> None
     ]
     done = CliRunner().invoke(main, [*words, "--out", str(out), "--device", "cpu"])
     assert done.exit_code == 0, done.output
-    found = json.loads(out.read_text())
-    assert f"{PEOPLE} canaries, {found['included']} of them trained on" in done.stdout
-    assert [(row["role"], row["method"]) for row in found["models"]] == [
+    report = json.loads(out.read_text())
+    assert f"{PEOPLE} canaries, {report['included']} of them trained on" in done.stdout
+    assert [(row["role"], row["method"]) for row in report["models"]] == [
         ("original", None),
         ("retrained", "retrain"),
     ]
-    for row in found["models"]:  # one epoch knows nobody by heart
+    for row in report["models"]:  # one epoch knows nobody by heart
         assert (
             row["bound"]["epsilon"] <= row["bound"]["most"] and row["bound"]["canaries"] == PEOPLE
         )

@@ -88,15 +88,15 @@ def test_every_round_runs_all_from_another_one_on_after_a_warm_up() -> None:
 
 
 def test_medians_quartiles_and_ratios_within_a_round() -> None:
-    found = speeds({"base": [1.0, 10.0, 1.0, 1.0, 1.0], "slow": [1.5, 15.0, 1.5, 1.5, 3.0]})
-    assert (found["base"].median, found["base"].ratio) == (1.0, 1.0)
-    assert (found["slow"].low, found["slow"].median, found["slow"].high) == (1.5, 1.5, 3.0)
-    assert (found["slow"].ratio_low, found["slow"].ratio, found["slow"].ratio_high) == (
+    rows = speeds({"base": [1.0, 10.0, 1.0, 1.0, 1.0], "slow": [1.5, 15.0, 1.5, 1.5, 3.0]})
+    assert (rows["base"].median, rows["base"].ratio) == (1.0, 1.0)
+    assert (rows["slow"].low, rows["slow"].median, rows["slow"].high) == (1.5, 1.5, 3.0)
+    assert (rows["slow"].ratio_low, rows["slow"].ratio, rows["slow"].ratio_high) == (
         1.5,
         1.5,
         1.5,
     )
-    assert found["slow"].seconds == (1.5, 15.0, 1.5, 1.5, 3.0)
+    assert rows["slow"].seconds == (1.5, 15.0, 1.5, 1.5, 3.0)
 
 
 def test_seconds_are_found_again_only_where_they_belong(tmp_path: Path) -> None:
@@ -127,16 +127,16 @@ def test_seconds_of_another_machine_or_torch_are_not_taken(
     name: str, change: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log: list[str] = []
-    own = setup(rounds=2)
-    own.request.out, own.base, own.base_sha256 = tmp_path, Pipe(log, "base"), "b"
-    own.condition_NHWC = np.zeros((1, 8, 8, 3), np.uint8)
+    asked = setup(rounds=2)
+    asked.request.out, asked.base, asked.base_sha256 = tmp_path, Pipe(log, "base"), "b"
+    asked.condition_NHWC = np.zeros((1, 8, 8, 3), np.uint8)
     for count in (
         2 + 3,
         2 + 3 + 2,
         2 + 3 + 2 + 2 + 3,
     ):  # two runs for the operations; three for the times, once a machine
-        found, timing = measure_costs(own, {})
+        rows, timing = measure_costs(asked, {})
         assert len(log) == count
-        assert set(found) == {"base"} and set(timing) == {"load_before", "load_after", "attention"}
+        assert set(rows) == {"base"} and set(timing) == {"load_before", "load_after", "attention"}
         if len(log) == 7:
             monkeypatch.setattr(costs, name, change)

@@ -79,9 +79,11 @@ def test_only_synthetic_faces_have_words_and_drawn_landmarks(tmp_path: Path) -> 
 def test_drawn_landmarks_are_the_renderers(faces: Dataset) -> None:
     from unplug.sdk.learning.faces import LANDMARK_NAMES, render
 
-    found = drawn_landmarks(faces, [3, 1])
-    assert found is not None and found.shape == (2, len(LANDMARK_NAMES), 2)
-    np.testing.assert_array_equal(found[0], render(parse_spec(faces.spec).params(3), 64).landmarks)
+    landmarks = drawn_landmarks(faces, [3, 1])
+    assert landmarks is not None and landmarks.shape == (2, len(LANDMARK_NAMES), 2)
+    np.testing.assert_array_equal(
+        landmarks[0], render(parse_spec(faces.spec).params(3), 64).landmarks
+    )
 
 
 def test_targets_by_hand() -> None:
@@ -98,9 +100,9 @@ def test_agreement_by_hand() -> None:
         {"skin": "fair", "glasses": "gold glasses"},
         {"glasses": "gold glasses"},
     ]
-    found = agreement(read, wanted)
+    shares = agreement(read, wanted)
     np.testing.assert_array_equal(
-        [found["skin"], found["glasses"]], [[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0]]
+        [shares["skin"], shares["glasses"]], [[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0]]
     )
 
 

@@ -13,24 +13,14 @@ from typing import Any
 import pytest
 from benchmarks.studies.__main__ import main as cli
 from benchmarks.studies.control import (
-    METRICS,
     ComparisonReport,
     Measure,
     Row,
     Training,
-    apart,
-    ends,
-    number,
     read_comparison,
 )
 from benchmarks.studies.control.document import SOURCES, command_of, main
-from benchmarks.studies.control.page import (
-    absences,
-    blocks,
-    comparison_table,
-    render_page,
-    row_cells,
-)
+from benchmarks.studies.control.page import blocks, render_page
 from benchmarks.studies.control.summary import verdicts_of
 from benchmarks.studies.pages import markdown
 from click.testing import CliRunner
@@ -49,8 +39,8 @@ Change = Callable[[dict[str, Any]], Any]
 
 @pytest.fixture
 def written(made: Made) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((made.out / "compare.json").read_text())
-    return found
+    report: dict[str, Any] = json.loads((made.out / "compare.json").read_text())
+    return report
 
 
 # Reading
@@ -166,39 +156,24 @@ def fake(**changes: Any) -> ComparisonReport:
     return replace(report, **changes)
 
 
-def test_percent_become_points_in_differences() -> None:
-    report, metric = fake(), METRICS["nme"]
-    plugin = report.row("plugin").measures["nme"]
-    assert (
-        number(plugin, metric).replace("\N{NO-BREAK SPACE}", " ") == "4.60 %"
-        and ends(plugin, metric) == "3.60 to 5.60"
-    )
-    assert plugin.difference is not None
-    assert (
-        apart(plugin.difference, metric).replace("\N{MINUS SIGN}", "-") == "-0.40 (-0.60 to +0.20)"
-    )
+def tables(report: ComparisonReport) -> list[str]:
+    return list(map(markdown, blocks(report)))
 
 
-def test_a_row_of_the_terminal() -> None:
+def test_tables_of_a_report() -> None:
     report = fake()
-    cells = [
-        cell.replace("\N{NO-BREAK SPACE}", " ")
-        for cell in row_cells(report.row("controlnet"), ["nme"])
-    ]
-    assert cells == ["controlnet's", "1.61 M", "25.0 G", "5.00 % (4.00 to 6.00)", "–", "–"]
-    assert row_cells(report.row("base"), ["nme"])[3] == "–"
-    assert absences(report) == ["no NME for base's: no face was found in any picture"]
-    text = comparison_table(report)
-    assert "minus controlnet's" in text and "- a note" in text and text.count("plugin's") == 4
-    assert (
-        "control error no worse than controlnet's's" in text
-        and "cannot tell  no Fréchet distance" in text
+    numbers, differences, verdicts, notes = (
+        text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
+        for text in tables(report)
     )
-
-
-def test_without_a_reference_there_are_no_differences() -> None:
-    text = comparison_table(fake(reference=None, verdicts=()))
-    assert "minus" not in text and "verdict" not in text and text.count("plugin's") == 1
+    assert "| controlnet's | 1.61 M | 25.0 G | 5.00 % (4.00 to 6.00) | – | – |" in numbers
+    # percent become points
+    assert "| minus controlnet's | NME (lower is better) |" in differences
+    assert "| plugin's | -0.40 (-0.60 to +0.20) |" in differences
+    assert "control error no worse than controlnet's's" in verdicts
+    assert "cannot tell (no Fréchet distance" in verdicts
+    assert notes == "- no NME for base's: no face was found in any picture\n- a note\n"
+    assert len(tables(replace(report, reference=None, verdicts=()))) == 2
 
 
 def test_the_page_has_every_table_and_no_verdict_on_forgetting(made: Made) -> None:
@@ -251,9 +226,7 @@ def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path)
         "![The first six held-out samples: condition, base, ControlNet, T2I-Adapter, "
         "plugin](images/compare-canny.webp)" in text
     )
-    assert markdown(blocks(made.report)[0]) in text and all(
-        f"| {row.label} |" in text for row in made.report.rows
-    )
+    assert tables(made.report)[0] in text
     assert all(f"- {note}\n" in text for note in made.report.notes)
     for one in made.report.verdicts:
         assert f"| {one.claim} | {one.outcome} ({one.why}) |" in text
@@ -277,10 +250,8 @@ def test_the_command_says_what_was_not_usual(made: Made) -> None:
         "--controls controlnet,"
     )
     assert "--steps 2 --batch-size 2 --precision fp32 --lr controlnet=0.0003" in command
-    assert "--timesteps" not in command and command.endswith(
-        " --rounds 2 --judge-steps 2 --split SPLIT.json --out DIR"
-    )
-    assert "--set" not in command and "--plugin" not in command
+    assert not any(word in command for word in ("--timesteps", "--set", "--plugin"))
+    assert command.endswith(" --rounds 2 --judge-steps 2 --split SPLIT.json --out DIR")
 
 
 def test_the_command_says_what_was_given() -> None:
@@ -306,42 +277,19 @@ def test_the_command_says_what_was_given() -> None:
         and " --lr plugin=0.001,0.002 " in command
     )
     assert command.endswith(" --plugin PLUGIN --out DIR")
-    assert not any(
-        word in command_of(fake())
-        for word in ("--set", "--plugin", "--split", "--rounds", "--judge-steps")
-    )
+    unusual = ("--set", "--plugin", "--split", "--rounds", "--judge-steps")
+    assert not any(word in command_of(fake()) for word in unusual)
 
 
 # The command
 
 
 def call(made: Made, out: Path, *more: str) -> Any:
-    request = made.request
-    words = [
-        "compare",
-        "--base",
-        request.base,
-        "--data",
-        SPEC,
-        "--condition",
-        "canny",
-        "--split",
-        str(request.split),
-    ]
-    words += [
-        "--steps",
-        "2",
-        "--batch-size",
-        "2",
-        "--precision",
-        "fp32",
-        "--pictures",
-        str(PICTURES),
-        "--sampling-steps",
-        "2",
-    ]
-    words += ["--rounds", "2", "--judge-steps", "2", "--device", "cpu", "--out", str(out), *more]
-    return CliRunner().invoke(cli, words)
+    """The request of `made` as a command."""
+    words = f"compare --base {made.request.base} --data {SPEC} --condition canny"
+    words += f" --split {made.request.split} --steps 2 --batch-size 2 --precision fp32"
+    words += f" --pictures {PICTURES} --sampling-steps 2 --rounds 2 --judge-steps 2 --device cpu"
+    return CliRunner().invoke(cli, [*words.split(), "--out", str(out), *more])
 
 
 @pytest.mark.long
@@ -349,23 +297,16 @@ def test_the_command_compares(made: Made, tmp_path: Path) -> None:
     rates = ("--lr", "plugin=0.002", "--lr", "plugin=0.003")
     done = call(made, tmp_path / "out", "--controls", "plugin", *rates, "--rounds", "1", "--json")
     assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert [row["name"] for row in found["rows"]] == [
-        "source",
-        "shuffled",
-        "autoencoder",
-        "base",
-        "plugin",
-    ]
-    tried = {one["lr"]: one["validation"] for one in found["rows"][-1]["tried"]}
-    assert list(tried) == [0.002, 0.003] and found["rows"][-1]["trainings"][0]["lr"] == min(
+    report = json.loads(done.stdout)
+    names = [row["name"] for row in report["rows"]]
+    assert names == ["source", "shuffled", "autoencoder", "base", "plugin"]
+    tried = {one["lr"]: one["validation"] for one in report["rows"][-1]["tried"]}
+    assert list(tried) == [0.002, 0.003] and report["rows"][-1]["trainings"][0]["lr"] == min(
         tried, key=tried.__getitem__
     )
+    assert report["recipe"]["warmup"] == 100
     assert "Controls compared" in (tmp_path / "out" / "compare.html").read_text()
-    assert (
-        found["recipe"]["warmup"] == 100
-        and Image.open(tmp_path / "out" / "compare.png").format == "PNG"
-    )
+    assert Image.open(tmp_path / "out" / "compare.png").format == "PNG"
 
 
 def test_wrong_use_is_one_line(made: Made, tmp_path: Path) -> None:

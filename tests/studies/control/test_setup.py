@@ -228,13 +228,13 @@ def verdict(
 def test_error_and_share_of_faces_decide_together(
     nme: Ends | None, share: Ends, outcome: str
 ) -> None:
-    found, _ = verdict(nme=nme, nme_8=share)
-    assert (found.row, found.claim, found.outcome) == (
+    first, _ = verdict(nme=nme, nme_8=share)
+    assert (first.row, first.claim, first.outcome) == (
         "plugin",
         "control error no worse than ControlNet's",
         outcome,
     )
-    assert "NME under 8 %" in found.why
+    assert "NME under 8 %" in first.why
 
 
 def test_edges_are_better_where_f1_is_higher() -> None:
@@ -243,8 +243,8 @@ def test_edges_are_better_where_f1_is_higher() -> None:
 
 
 def test_other_conditions_cannot_be_told() -> None:
-    found, _ = verdict("depth")
-    assert found.outcome == "cannot tell" and "no control error" in found.why
+    first, _ = verdict("depth")
+    assert first.outcome == "cannot tell" and "no control error" in first.why
 
 
 @pytest.mark.parametrize(
@@ -257,9 +257,12 @@ def test_other_conditions_cannot_be_told() -> None:
     ],
 )
 def test_a_ratio_is_within_one_percent(ratio: Ends, outcome: str) -> None:
-    _, found = verdict(ratio=ratio)
-    assert (found.claim, found.outcome) == ("Fréchet distance within 1 % of ControlNet's", outcome)
-    assert f"({ratio[0]:.3f} to {ratio[1]:.3f})" in found.why
+    _, second = verdict(ratio=ratio)
+    assert (second.claim, second.outcome) == (
+        "Fréchet distance within 1 % of ControlNet's",
+        outcome,
+    )
+    assert f"({ratio[0]:.3f} to {ratio[1]:.3f})" in second.why
 
 
 def test_without_a_ratio_the_reason_stands() -> None:

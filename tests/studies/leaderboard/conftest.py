@@ -11,6 +11,7 @@ import pytest
 import torch
 from benchmarks.studies.leaderboard import (
     PROTOCOLS,
+    Board,
     LeaderboardConfig,
     LeaderboardReport,
     Pool,
@@ -88,8 +89,8 @@ def config_for(
     """The smallest leaderboard that goes through every stage; ct's own budget does not pay for one
     step.
     """
-    protocol = PROTOCOLS.get("challenge").with_(
-        recipe={"epochs": 2, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "ema": 0.5},
+    protocol = PROTOCOLS.get("people").with_(
+        recipe={"size": "nano", "epochs": 2, "batch_size": 8, "lr": 0.01, "ema": 0.5},
         models=models,
         originals=originals,
         budget=0.9,
@@ -122,3 +123,25 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         lambda root: run_leaderboard(config_for(root / "board"), lambda _: None),
     )
     return Made(folder / "board", read_leaderboard(folder / "board" / "leaderboard.json"))
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
+    """Four originals, and one unlearned model of each by one method with two settings."""
+
+    def make(folder: Path) -> None:
+        protocol = PROTOCOLS.get("people").with_(
+            recipe={"epochs": 2, "ema": 0.5}, models=4, originals=4, budget=0.9
+        )
+        config = LeaderboardConfig(
+            protocol=protocol,
+            spec=SPEC,
+            methods=("finetune", "finetune@slow"),
+            settings={"finetune@slow": {"lr": "1e-5"}},
+            out=folder / "board",
+            device=torch.device("cpu"),
+            backend="loop",
+        )
+        run_leaderboard(config, lambda text: None)
+
+    return Board.open(once(tmp_path_factory, "people-board", make) / "board")

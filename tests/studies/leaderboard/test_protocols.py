@@ -29,9 +29,16 @@ from unplug.sdk.learning.data import Dataset, load_dataset
 from . import folders
 from .conftest import SPEC
 
+PEOPLE = PROTOCOLS.get("people")
+
 
 def load(spec: str, size: int = 32) -> Dataset:
     return load_dataset(spec, size, show=False)
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return load(SPEC)
 
 
 def subjects(dataset: Dataset, ids: tuple[str, ...]) -> set[str | None]:
@@ -51,13 +58,24 @@ def test_every_protocol_says_what_it_is(name: str) -> None:
     assert protocol.data("csv:x") == "csv:x"
 
 
-def test_a_forget_set_may_be_listed_if_all_of_it_was_learned() -> None:
-    dataset = load(SPEC)
-    split = PROTOCOLS.get("people").split(dataset, 0)
-    known = {sample.id: sample.subject for sample in dataset.samples}
-    person = known[split.train[3]]
-    chosen = listed([f"subject:{person}", split.train[0]])(dataset, split, 0)
-    assert set(chosen) == {split.train[0], *(name for name in split.train if known[name] == person)}
+def test_people_forgets_whole_people(dataset: Dataset) -> None:
+    split = PEOPLE.forget_split(dataset, 0)
+    assert split.subject_disjoint
+    assert subjects(dataset, split.forget).isdisjoint(subjects(dataset, split.retain))
+    wanted = round(0.08 * len(split.train))
+    assert wanted <= len(split.forget) <= wanted + 1
+    assert split.forget == PEOPLE.forget_split(dataset, 0).forget
+    assert len({PEOPLE.forget_split(dataset, seed).forget for seed in range(5)}) > 1
+    assert PEOPLE.task(dataset).edges[:3] == (0, 5, 13)
+
+
+def test_a_forget_set_may_be_listed_if_all_of_it_was_learned(dataset: Dataset) -> None:
+    split = PEOPLE.split(dataset, 0)
+    person = {sample.id: sample.subject for sample in dataset.samples}
+    asked = person[split.train[3]]
+    chosen = listed([f"subject:{asked}", split.train[0]])(dataset, split, 0)
+    theirs = {name for name in split.train if person[name] == asked}
+    assert set(chosen) == {split.train[0], *theirs}
     assert list(chosen) == sorted(chosen, key=split.train.index)
     with pytest.raises(DataError, match="2 of its 3 samples are not in the training set"):
         listed([*split.test[:2], split.train[0]])(dataset, split, 0)
@@ -66,33 +84,26 @@ def test_a_forget_set_may_be_listed_if_all_of_it_was_learned() -> None:
 
 
 def test_the_wider_network_differs_in_nothing_else() -> None:
-    plain, wide = (PROTOCOLS.get(name) for name in ("people", "people-wide"))
-    assert (plain.recipe, plain.default_data, plain.budget) == (
-        wide.recipe,
-        wide.default_data,
-        wide.budget,
+    wide = PROTOCOLS.get("people-wide")
+    for fact in ("recipe", "default_data", "budget"):
+        assert getattr(PEOPLE, fact) == getattr(wide, fact)
+    narrow, large = (
+        sum(value.numel() for value in Adopted.from_dict(one.network).build(10).parameters())
+        for one in (PEOPLE, wide)
     )
-    weights = [
-        sum(value.numel() for value in Adopted.from_dict(own.network).build(10).parameters())
-        for own in (plain, wide)
-    ]
-    assert 3 < weights[1] / weights[0] < 4 and f"{round(weights[1], -3):,}" in wide.summary
+    assert 3 < large / narrow < 4 and f"{round(large, -3):,}" in wide.summary
 
 
-@pytest.mark.long
-def test_challenge_forgets_whole_children() -> None:
+def test_challenge_forgets_whole_children(dataset: Dataset) -> None:
     protocol = PROTOCOLS.get("challenge")
     assert protocol.data(None) == "synth:n=2000,subjects=1000,seed=0"
-    dataset = load(SPEC)
     split = protocol.forget_split(dataset, 0)
     ages = dataset.ages[dataset.indices(split.forget)]
     assert len(split.forget) >= 1 and ages.max() < 13 and split.subject_disjoint
     assert subjects(dataset, split.forget).isdisjoint(subjects(dataset, split.retain))
-    assert round(0.03 * len(split.train)) <= len(split.forget) <= round(0.03 * len(split.train)) + 1
-    assert split.forget == protocol.forget_split(dataset, 0).forget
+    wanted = round(0.03 * len(split.train))
+    assert wanted <= len(split.forget) <= wanted + 1
     assert len({protocol.forget_split(dataset, seed).forget for seed in range(5)}) > 1
-    task = protocol.task(dataset)
-    assert isinstance(task, AgeTask) and task.edges[:3] == (0, 5, 13)
 
 
 def test_challenge_needs_children(tmp_path: Path) -> None:
@@ -130,18 +141,18 @@ def test_starting_kit_halves_the_test_set(tmp_path: Path) -> None:
     assert isinstance(task, ClassTask) and len(task.edges) == 11 and task.width == 64
 
 
-def test_starting_kit_needs_official_sets() -> None:
+def test_starting_kit_needs_official_sets(dataset: Dataset) -> None:
     with pytest.raises(DataError, match="no official train and test sets"):
-        PROTOCOLS.get("starting-kit").forget_split(load(SPEC), 0)
+        PROTOCOLS.get("starting-kit").forget_split(dataset, 0)
 
 
 def test_starting_kit_finetunes_as_the_kit_does() -> None:
     protocol = PROTOCOLS.get("starting-kit")
-    item = entry(protocol, "finetune", {})
-    assert {"lr": 0.1, "optimizer": "sgd", "batch_size": 128}.items() <= item.settings.items()
+    repair = entry(protocol, "finetune", {})
+    assert {"lr": 0.1, "optimizer": "sgd", "batch_size": 128}.items() <= repair.settings.items()
     # Methods plan to spend PLANNED of their budget: five epochs of the twelve that retraining
     # takes.
-    assert item.budget * PLANNED * protocol.recipe.epochs == pytest.approx(5.0)
+    assert repair.budget * PLANNED * protocol.recipe.epochs == pytest.approx(5.0)
     assert entry(protocol, "msg", {}).budget == protocol.budget == 0.05
     longer = protocol.with_(recipe={"epochs": 24})
     assert entry(longer, "finetune", {}).budget * PLANNED * 24 == pytest.approx(5.0)
@@ -170,9 +181,9 @@ def test_mucac_forgets_whole_people(tmp_path: Path) -> None:
     assert protocol.task(dataset).edges == tuple(map(float, range(9)))
 
 
-def test_class_protocols_refuse_data_without_classes() -> None:
+def test_class_protocols_refuse_data_without_classes(dataset: Dataset) -> None:
     with pytest.raises(InputError, match="it has no classes"):
-        PROTOCOLS.get("mucac").task(load(SPEC))
+        PROTOCOLS.get("mucac").task(dataset)
 
 
 @pytest.mark.parametrize(
@@ -180,52 +191,38 @@ def test_class_protocols_refuse_data_without_classes() -> None:
 )
 def test_numbers_out_of_range_are_refused(changes: dict[str, int]) -> None:
     with pytest.raises(InputError, match="out of range"):
-        PROTOCOLS.get("challenge").with_(**changes)
+        PEOPLE.with_(**changes)
 
 
-CHALLENGE = PROTOCOLS.get("challenge")
-
-
-def test_models_are_spread_over_originals() -> None:
+def test_models_are_spread_over_originals_and_seeds_never_meet() -> None:
     pairs = unlearning_seeds(0, 4, 64)
     assert len(set(pairs)) == 64
     assert Counter(original for original, _ in pairs) == dict.fromkeys(range(4), 16)
+    originals, retrained = set(original_seeds(0, 4)), set(retrained_seeds(0, 64))
+    unlearned = {seed for _, seed in pairs}
+    assert len(originals | retrained | unlearned) == 4 + 64 + 64
 
 
 def test_more_models_keep_those_that_are_there() -> None:
-    item = entry(CHALLENGE, "msg", {})
-    few, many = (set(unlearned_names(item, 0, 4, count)) for count in (8, 64))
+    method = entry(PEOPLE, "neggrad+", {})
+    few, many = (set(unlearned_names(method, 0, 4, count)) for count in (8, 64))
     assert few < many
     few, many = ({job.name for job in training_jobs(0, 4, count)} for count in (8, 64))
     assert few < many
-
-
-def test_seeds_of_the_three_levels_never_meet() -> None:
-    levels = [
-        set(original_seeds(5, 8)),
-        set(retrained_seeds(5, 64)),
-        {seed for _, seed in unlearning_seeds(5, 8, 64)},
-    ]
-    assert not levels[0] & levels[1] and not levels[1] & levels[2] and not levels[0] & levels[2]
-    assert len(levels[0]) == 8 and len(levels[1]) == 64
-
-
-def test_jobs_have_the_names_that_scoring_reads() -> None:
-    item = entry(CHALLENGE, "neggrad+", {})
-    jobs = unlearning_jobs([item], 0, 2, 5)
-    assert {job.name for job in jobs} == {name for name, _ in unlearned_names(item, 0, 2, 5)}
-    assert all(
-        job.arguments["budget"] == 0.05 and job.arguments["method"] == "neggrad+" for job in jobs
-    )
+    jobs = unlearning_jobs([method], 0, 4, 8)
+    assert {job.name for job in jobs} == {name for name, _ in unlearned_names(method, 0, 4, 8)}
+    assert {(job.arguments["budget"], job.arguments["method"]) for job in jobs} == {
+        (0.05, "neggrad+")
+    }
 
 
 def test_other_settings_or_budgets_are_other_results() -> None:
     plain, lr, budget = (
-        entry(CHALLENGE, "msg", given) for given in ({}, {"lr": "0.5"}, {"budget": "0.1"})
+        entry(PEOPLE, "msg", given) for given in ({}, {"lr": "0.5"}, {"budget": "0.1"})
     )
-    assert len({plain.key, lr.key, budget.key, entry(CHALLENGE, "ct", {}).key}) == 4
+    assert len({plain.key, lr.key, budget.key, entry(PEOPLE, "ct", {}).key}) == 4
     assert lr.settings["lr"] == 0.5 and budget.budget == 0.1 and budget.given == plain.given
-    assert entry(CHALLENGE, "msg", {"lr": str(plain.settings["lr"])}).key == plain.key
+    assert entry(PEOPLE, "msg", {"lr": str(plain.settings["lr"])}).key == plain.key
 
 
 @pytest.mark.parametrize(
@@ -233,4 +230,4 @@ def test_other_settings_or_budgets_are_other_results() -> None:
 )
 def test_wrong_settings_are_refused(given: dict[str, str]) -> None:
     with pytest.raises(InputError):
-        entry(CHALLENGE, "msg", given)
+        entry(PEOPLE, "msg", given)

@@ -173,6 +173,12 @@ def test_markdown_golden(report: LeaderboardReport) -> None:
     assert lines[-1] == "- refused: refused, 8 of 8 runs: over budget"
 
 
+def test_markdown_escapes_what_comes_from_a_file(report: LeaderboardReport) -> None:
+    first = replace(report.rows[0], name="<b>|x")
+    text = leaderboard_markdown(replace(report, rows=(first, *report.rows[1:])))
+    assert "| \\<b\\>\\|x |" in text and "<b>" not in text
+
+
 @pytest.mark.long
 def test_published_numbers_stand_beside_ours_with_the_difference(report: LeaderboardReport) -> None:
     ours = report.rows[0].metrics["score"].value
@@ -187,7 +193,6 @@ def test_published_numbers_stand_beside_ours_with_the_difference(report: Leaderb
     told = replace(report, published=published)
     lines = leaderboard_markdown(told).splitlines()[-3:]
     assert lines[0] == "| good | score | 0.130 | 0.180 (0.170 to 0.190) | +0.050 |"
-    assert lines[1] == "| absent | score | 0.100 | – | – |" and lines[2].endswith(
-        "| 0.200 | – | – |"
-    )
+    assert lines[1] == "| absent | score | 0.100 | – | – |"
+    assert lines[2].endswith("| 0.200 | – | – |")
     assert "+0.050" in render_page(told) and "here minus published" in render_page(told)

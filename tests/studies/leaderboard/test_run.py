@@ -189,7 +189,7 @@ def test_seeds_make_models_and_the_same_seed_makes_the_same(made: Made) -> None:
 @pytest.mark.nightly
 def test_stacked_training_makes_the_models_of_the_loop(made: Made, tmp_path: Path) -> None:
     """Their shapes and passes: float32 sums in another order end far off on some CPUs. That stacks
-    compute what the loop does is shown in float64 in tests/sdk/evidence/fleet/test_stacked.py.
+    compute what the loop does is shown in float64 in tests/studies/stacks/test_stacked.py.
     """
     config = config_for(tmp_path / "stacked", backend="stacked-train")
     train_stacked(bench(**_arguments(config)), training_jobs(0, 2, 4), "given")

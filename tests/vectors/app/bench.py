@@ -33,8 +33,8 @@ def jobs(folder: Path) -> tuple[BenchJob, ...]:
         .uniform(0, 1, (2, *SPECS["age"].inputs[0].shape[1:]))
         .astype(np.float32)
     )
-    found = [run(artifact.path, inputs[sample : sample + 1]) for sample in range(2)]
-    outputs = {name: np.concatenate([item[name] for item in found]) for name in found[0]}
+    runs = [run(artifact.path, inputs[sample : sample + 1]) for sample in range(2)]
+    outputs = {name: np.concatenate([item[name] for item in runs]) for name in runs[0]}
     reference = Reference(checkpoint_sha256=WEIGHTS, model_type="age", outputs=outputs)
     return tuple(
         BenchJob(

@@ -144,9 +144,8 @@ def made() -> dict[str, Any]:
         answer = run(path, scaled(square(shown, SIDE)[None], own.inputs[0]))
         face = run(path, scaled(square(shown.crop(FACE), SIDE)[None], own.inputs[0]))
     return {
-        **case(
-            "a bundle with a model in it", "valid", Recipe(content=files, manifest=manifest).files()
-        ),
+        "what": "a bundle with a model in it",
+        **case("valid", Recipe(content=files, manifest=manifest).files()),
         "picture": photograph(),
         "age_logits": answer["age_logits"].ravel().astype(float).tolist(),
         "expected_age": float(answer["expected_age"][0, 0]),
@@ -165,7 +164,8 @@ def aligned() -> dict[str, Any]:
     (row,) = age_rows(outputs, EDGES, [(Path("photograph.png"), "eyes")], RULE)
     signed = Recipe(content=files, manifest=aligned_manifest).files()
     return {
-        **case("a bundle that says where eyes go, and decides", "valid", signed),
+        "what": "a bundle that says where eyes go, and decides",
+        **case("valid", signed),
         "picture": photograph(),
         "eyes": [list(eye) for eye in EYES],
         "expected_age": row["age"],

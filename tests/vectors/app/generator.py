@@ -191,7 +191,7 @@ def pictures(folder: Path) -> dict[str, Any]:
             {
                 **order,
                 "seed": str(order["seed"]),
-                "tokens": made.prompt.tokens,
+                "tokens": words.read(pipeline)[0].tokens,
                 "latent": floats(made.latent),
                 "decoded": floats(made.decoded),
             }

@@ -267,14 +267,14 @@ def parity() -> list[dict[str, Any]]:
         (zeros, reference),
         (reference, reference + 1),
     ):
-        found = compare(wanted, got)
+        near = compare(wanted, got)
         rows.append(
             {
                 "reference": wanted.astype(float).tolist(),
                 "output": got.astype(float).tolist(),
-                "exact": found.exact,
-                "psnr_db": found.psnr_db,
-                "verdict": verdict(found, 60.0),
+                "exact": near.exact,
+                "psnr_db": near.psnr_db,
+                "verdict": verdict(near, 60.0),
             }
         )
     return rows

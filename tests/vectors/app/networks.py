@@ -195,11 +195,11 @@ def write(folder: Path, name: str, place: str) -> Path:
         for kind, taken, given, more in nodes_of(name, weight)
     ]
     used = {label for node in nodes for label in node.input}
-    own = SPECS[name]
+    spec_of = SPECS[name]
     sides = [
         [helper.make_tensor_value_info(item.name, kinds[item.dtype], item.shape) for item in side]
         for kinds in ({"float32": TensorProto.FLOAT, "int32": TensorProto.INT32},)
-        for side in (own.inputs, own.outputs)
+        for side in (spec_of.inputs, spec_of.outputs)
     ]
     held = [
         numpy_helper.from_array(value, label) for label, value in constants.items() if label in used
@@ -223,7 +223,7 @@ def write(folder: Path, name: str, place: str) -> Path:
         sha256=sha256_file(path),
         bytes=path.stat().st_size,
         model_type=TYPES[name],
-        iospec=own,
+        iospec=spec_of,
         config=config,
         checkpoint_sha256=WEIGHTS,
         flops=None,

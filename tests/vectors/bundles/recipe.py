@@ -94,10 +94,10 @@ class Recipe:
         )
         whole = envelope(payload, signature, self.key)
         sealed = self.envelope_bytes(dumps(self.envelope(whole)))
-        found: dict[str, bytes] = self.after(
+        made: dict[str, bytes] = self.after(
             {**self.content, "manifest.json": raw, "model.sig": sealed}
         )
-        return found
+        return made
 
 
 def sha256(raw: bytes) -> str:
@@ -156,10 +156,10 @@ def put(*path: Any, to: Any) -> Change:
     """A JSON value with one place in it set anew."""
 
     def change(value: Any) -> Any:
-        item = value
+        place = value
         for step in path[:-1]:
-            item = item[step]
-        item[path[-1]] = to
+            place = place[step]
+        place[path[-1]] = to
         return value
 
     return change
@@ -167,10 +167,10 @@ def put(*path: Any, to: Any) -> Change:
 
 def drop(*path: Any) -> Change:
     def change(value: Any) -> Any:
-        item = value
+        place = value
         for step in path[:-1]:
-            item = item[step]
-        del item[path[-1]]
+            place = place[step]
+        del place[path[-1]]
         return value
 
     return change

@@ -90,13 +90,13 @@ def ends() -> list[dict[str, Any]]:
 def drawn() -> list[dict[str, Any]]:
     """Outputs as a network gives them, at ages on borders and between them."""
     rng = np.random.default_rng(22)
-    found = []
+    rows = []
     for number in range(RANDOM):
         logits = rng.normal(0, 3, len(EDGES) - 1).astype(np.float32).astype(float).tolist()
         age = float(rng.choice([13.0, 16.0, 18.0, 21.0, 25.0, 14.5, 19.25, 99.0, 0.5]))
         under_to, over_from = sorted(np.round(rng.uniform(0.02, 0.98, 2), 6).tolist())
-        found.append(case(f"drawn {number}", logits, age, over_from, under_to, EDGES))
-    return found
+        rows.append(case(f"drawn {number}", logits, age, over_from, under_to, EDGES))
+    return rows
 
 
 def record(**changes: Any) -> dict[str, Any]:

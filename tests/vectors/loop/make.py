@@ -44,10 +44,10 @@ ORDERS: tuple[dict[str, Any], ...] = (
 
 def condition() -> Any:
     """Two rows of white and a slope."""
-    found = np.zeros((SIDE, SIDE, 3), np.uint8)
-    found[3:5] = 255
-    found[8, :, 1] = np.arange(SIDE) * 16
-    return found
+    drawn = np.zeros((SIDE, SIDE, 3), np.uint8)
+    drawn[3:5] = 255
+    drawn[8, :, 1] = np.arange(SIDE) * 16
+    return drawn
 
 
 def files() -> dict[str, str]:
@@ -57,18 +57,19 @@ def files() -> dict[str, str]:
         text = (Path(folder) / "pipeline.json").read_text(encoding="utf-8")
     orders = []
     for order in ORDERS:
-        words = {key: value for key, value in order.items() if key not in ("seed", "strength")}
+        asked = {key: value for key, value in order.items() if key not in ("seed", "strength")}
+        words = Words(**asked)  # type: ignore[arg-type]
         steers = (
             (Steering(plugin="canny", image=condition(), strength=order["strength"]),)
             if "strength" in order
             else ()
         )
-        made = generate(pipeline, networks(), Words(**words), seed=order["seed"], steerings=steers)  # type: ignore[arg-type]
+        made = generate(pipeline, networks(), words, seed=order["seed"], steerings=steers)
         orders.append(
             {
                 **order,
                 "seed": str(order["seed"]),
-                "tokens": made.prompt.tokens,
+                "tokens": words.read(pipeline)[0].tokens,
                 "latent": made.latent.ravel().astype(float).tolist(),
                 "decoded": made.decoded[0, :, ::8, ::8].ravel().astype(float).tolist(),
                 "rgb": base64.b64encode(made.image_HWC.tobytes()).decode(),

@@ -152,23 +152,23 @@ def added_tokenizer() -> Tokenizer:
 def tokens() -> dict[str, Any]:
     """Ids of the golden prompts."""
     bpe, rows = read_tokenizer(), []
-    for item in PROMPTS:
-        found = bpe.encode(item["text"] * item.get("times", 1))
-        rows.append({**item, "ids": list(found.ids), "tokens": found.tokens})
+    for prompt in PROMPTS:
+        encoded = bpe.encode(prompt["text"] * prompt.get("times", 1))
+        rows.append({**prompt, "ids": list(encoded.ids), "tokens": encoded.tokens})
     learned, beside = added_tokenizer(), []
     for text in ADDED_PROMPTS:
-        found = learned.encode(text)
+        encoded = learned.encode(text)
         beside.append(
             {
                 "text": text,
-                "ids": list(found.ids),
-                "tokens": found.tokens,
-                "spelled": list(found.spelled),
+                "ids": list(encoded.ids),
+                "tokens": encoded.tokens,
+                "spelled": list(encoded.spelled),
             }
         )
     more = {
         "words": learned.vocabulary[len(bpe.vocabulary) :],
-        "added": [asdict(item) for item in learned.added],
+        "added": [asdict(prompt) for prompt in learned.added],
     }
     return {"prompts": rows, "learned": {**more, "prompts": beside}}
 
@@ -225,7 +225,7 @@ def tables() -> dict[str, Any]:
 def sampling() -> dict[str, Any]:
     """A recorded problem: what a network said at each step, and the latents that come of it."""
     count = int(np.prod(SHAPE))
-    said = normals(SEED, 1, 2 * RECORDED_STEPS * count).reshape(RECORDED_STEPS, 2, *SHAPE)
+    predictions = normals(SEED, 1, 2 * RECORDED_STEPS * count).reshape(RECORDED_STEPS, 2, *SHAPE)
     rows = []
     for name, schedule in SCHEDULES.items():
         for solver in SOLVERS:
@@ -240,7 +240,7 @@ def sampling() -> dict[str, Any]:
                     table,
                     step,
                     z,
-                    guided(said[step, 0], said[step, 1], table.scale(step, GUIDANCE)),
+                    guided(predictions[step, 0], predictions[step, 1], table.scale(step, GUIDANCE)),
                     before,
                 )
                 latents.append(short(z.ravel()))
@@ -251,8 +251,8 @@ def sampling() -> dict[str, Any]:
         "guidance": GUIDANCE,
         "steps": RECORDED_STEPS,
         "runs": rows,
-        "predictions": [short(item.ravel()) for item in said[:, 0]],
-        "negative_predictions": [short(item.ravel()) for item in said[:, 1]],
+        "predictions": [short(item.ravel()) for item in predictions[:, 0]],
+        "negative_predictions": [short(item.ravel()) for item in predictions[:, 1]],
     }
 
 

@@ -39,8 +39,8 @@ def latencies() -> dict[str, Any]:
     ]
     typical = []
     for medians in starts:
-        found = typical_latency(medians)
-        row = None if found is None else {"value": found.value, "ends": found.ends}
+        latency = typical_latency(medians)
+        row = None if latency is None else {"value": latency.value, "ends": latency.ends}
         typical.append({"medians": medians, "typical": row, "spread": relative_spread(medians)})
     sustained = []
     for count in (1, 3, 400):
@@ -78,15 +78,15 @@ def parity() -> dict[str, Any]:
     ]
     cases = []
     for what, wanted, got in pairs:
-        found = compare(wanted[None], got[None])
+        near = compare(wanted[None], got[None])
         cases.append(
             {
                 "what": what,
                 "reference": wanted.astype(float).tolist(),
                 "output": got.astype(float).tolist(),
-                "exact": found.exact,
-                "psnr_db": found.psnr_db,
-                "defined": found.exact or found.psnr_db is not None,
+                "exact": near.exact,
+                "psnr_db": near.psnr_db,
+                "defined": near.exact or near.psnr_db is not None,
             }
         )
     return {"tolerance_db": 1e-6, "cases": cases}

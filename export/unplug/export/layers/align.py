@@ -68,8 +68,8 @@ class Nearness:
             return np.zeros((0, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             noise = np.sqrt(self._squares / self._counts_M[:, None])
-            found = 20 * np.log10(self._peak_M[:, None] / noise)
-        return np.where(np.isnan(found), -math.inf, np.minimum(found, EXACT_DB))
+            decibels = 20 * np.log10(self._peak_M[:, None] / noise)
+        return np.where(np.isnan(decibels), -math.inf, np.minimum(decibels, EXACT_DB))
 
     def max_abs_error(self, row: int, column: int) -> float:
         """The largest absolute difference between the two tensors of a pair."""
@@ -83,14 +83,14 @@ def laid_out(tensor: Array, shape: tuple[int, ...]) -> list[Array]:
         >>> [twin.shape for twin in laid_out(np.zeros((1, 4, 4, 4)), (1, 4, 4, 4))], laid_out(np.zeros(3), (2,))
         ([(1, 4, 4, 4), (1, 4, 4, 4)], [])
     """
-    found = []
+    twins = []
     if tensor.shape == shape or [side for side in tensor.shape if side != 1] == [
         side for side in shape if side != 1
     ]:
-        found.append(tensor.reshape(shape))
+        twins.append(tensor.reshape(shape))
     if tensor.ndim == len(shape) == 4 and tensor.transpose(0, 3, 1, 2).shape == shape:
-        found.append(tensor.transpose(0, 3, 1, 2))
-    return found
+        twins.append(tensor.transpose(0, 3, 1, 2))
+    return twins
 
 
 def align(psnr_MT: Array) -> list[tuple[int, int]]:

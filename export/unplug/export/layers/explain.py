@@ -87,9 +87,9 @@ class Explanation:
                 f"{self.file}: all {len(self.layers)} layers stay above {self.threshold_db:g} dB; "
                 f"{lowest}"
             )
-        found = self.first
-        where = f"operator {found.operator} ({found.tensor}), layer {found.layer}"
-        return f"{self.file}: first below {self.threshold_db:g} dB: {where}, {found.psnr_db:.1f} dB"
+        first = self.first
+        where = f"operator {first.operator} ({first.tensor}), layer {first.layer}"
+        return f"{self.file}: first below {self.threshold_db:g} dB: {where}, {first.psnr_db:.1f} dB"
 
 
 def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -> Explanation:
@@ -122,7 +122,7 @@ def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -
         "view": view_of(artifact.card.model_type),
     }
     what = f"layers of {artifact.path.name}"
-    found = call_in_child(
+    traced = call_in_child(
         "unplug.export.layers.explain:trace_both",
         values,
         inputs,
@@ -134,12 +134,12 @@ def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -
         artifact_sha256=artifact.card.sha256,
         target=artifact.card.target,
         precision=artifact.card.precision,
-        checkpoint_sha256=found["checkpoint_sha256"],
+        checkpoint_sha256=traced["checkpoint_sha256"],
         samples=len(next(iter(inputs.values()))),
         threshold_db=threshold,
         layers=tuple(
             Layer(**item, within=item["psnr_db"] is None or item["psnr_db"] >= threshold)
-            for item in found["layers"]
+            for item in traced["layers"]
         ),
     )
 
@@ -156,18 +156,18 @@ def trace_both(job: Job) -> Reply:
     torch.set_num_threads(1)
     values = job.values
     checkpoint = load_checkpoint(values["checkpoint"], view=values["view"])
-    shipped, own = IOSpec.from_dict(values["iospec"]), checkpoint.model.iospec
+    shipped, model_spec = IOSpec.from_dict(values["iospec"]), checkpoint.model.iospec
     trace, tracer = (
-        trace_checkpoint(checkpoint.model, own),
+        trace_checkpoint(checkpoint.model, model_spec),
         TRACERS.get(values["target"])(Path(values["path"])),
     )
     near = Nearness()
     layers, tensors = list[Any](), list[Any]()
     for index in range(len(next(iter(job.arrays.values())))):
         sample = {name: np.array(array[index : index + 1]) for name, array in job.arrays.items()}
-        given = relaid(shipped.inputs, sample, own.inputs)
+        given = relaid(shipped.inputs, sample, model_spec.inputs)
         arrays = tuple(
-            torch.from_numpy(np.ascontiguousarray(given[item.name])) for item in own.inputs
+            torch.from_numpy(np.ascontiguousarray(given[item.name])) for item in model_spec.inputs
         )
         layers, tensors = trace(arrays), list(tracer(sample))
         near.add([item.value for item in layers], [item.value for item in tensors])

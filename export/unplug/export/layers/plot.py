@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from unplug.core import atomic_path
 
@@ -27,7 +28,7 @@ def plot_layers(explanation: Explanation, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows, first = explanation.layers, explanation.first
+    rows = explanation.layers
     heights = [EXACT_AT if item.psnr_db is None else item.psnr_db for item in rows]
     figure = Figure(figsize=(max(7.0, 0.17 * len(rows) + 1.5), 4.8), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)
@@ -46,6 +47,14 @@ def plot_layers(explanation: Explanation, path: Path) -> None:
         va="bottom",
         fontsize=8,
     )
+    _label(axes, explanation, heights)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png")
+
+
+def _label(axes: Any, explanation: Explanation, heights: list[float]) -> None:
+    """Names the first layer beyond the tolerance, the axes and the whole."""
+    rows, first = explanation.layers, explanation.first
     if first is not None:
         place = rows.index(first)
         axes.annotate(
@@ -74,5 +83,3 @@ def plot_layers(explanation: Explanation, path: Path) -> None:
     axes.grid(axis="y", color="#e3e6ea", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.margins(x=0.02, y=0.15)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format="png")

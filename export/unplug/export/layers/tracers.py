@@ -67,14 +67,14 @@ def trace_checkpoint(model: Any, iospec: IOSpec) -> Callable[[tuple[Any, ...]], 
 
     from ..bias_correction import folded
 
-    twin, found = folded(model), list[Traced]()
+    twin, seen = folded(model), list[Traced]()
 
     def note(name: str) -> Any:
         def hook(layer: Any, _given: Any, output: Any) -> None:
             if isinstance(output, Tensor) and not (
-                found and np.array_equal(found[-1].value, output.numpy())
+                seen and np.array_equal(seen[-1].value, output.numpy())
             ):
-                found.append(
+                seen.append(
                     Traced(name=name, kind=type(layer).__name__, value=output.numpy().copy())
                 )
 
@@ -85,14 +85,14 @@ def trace_checkpoint(model: Any, iospec: IOSpec) -> Callable[[tuple[Any, ...]], 
             module.register_forward_hook(note(name))
 
     def trace(inputs: tuple[Tensor, ...]) -> list[Traced]:
-        found.clear()
+        seen.clear()
         with torch.inference_mode():
             outputs = iospec.name_outputs(twin(*inputs))
         ends = [
             Traced(name=name, kind="output", value=value.numpy()) for name, value in outputs.items()
         ]
         return [
-            item for item in found if not any(np.array_equal(item.value, end.value) for end in ends)
+            item for item in seen if not any(np.array_equal(item.value, end.value) for end in ends)
         ] + ends
 
     return trace
@@ -159,10 +159,10 @@ def trace_onnx(path: Path) -> Tracer:
     import onnxruntime
 
     model = onnx.load(path)
-    own = {item.name for item in model.graph.output}
+    outputs = {item.name for item in model.graph.output}
     kinds = {name: node.op_type for node in model.graph.node for name in node.output if name}
     model.graph.output.extend(
-        onnx.helper.make_empty_tensor_value_info(name) for name in kinds if name not in own
+        onnx.helper.make_empty_tensor_value_info(name) for name in kinds if name not in outputs
     )
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -189,13 +189,13 @@ def trace_coreml(path: Path) -> Tracer:
     evaluator = Evaluator(read_program(path))
 
     def trace(inputs: Mapping[str, Array]) -> list[Traced]:
-        found: list[Traced] = []
+        seen: list[Traced] = []
 
         def watch(operation: Any, name: str, value: Any) -> None:
             if value.is_floating_point():
-                found.append(Traced(name=name, kind=operation.kind, value=value.float().numpy()))
+                seen.append(Traced(name=name, kind=operation.kind, value=value.float().numpy()))
 
         evaluator(inputs, watch)
-        return found
+        return seen
 
     return trace

@@ -84,7 +84,7 @@ class Evaluator:
             ArtifactError: an operator that does not compute, or gives another type or shape than
                 the program declares.
         """
-        found: dict[str, Any] = dict(self._constants)
+        values: dict[str, Any] = dict(self._constants)
         for name, declared in self.program.inputs.items():
             if (
                 name not in inputs
@@ -93,17 +93,17 @@ class Evaluator:
                 raise ArtifactError(
                     str(self.program.path), f"its input {name!r} is a {declared}", "Give that"
                 )
-            found[name] = torch.from_numpy(np.array(inputs[name]))
+            values[name] = torch.from_numpy(np.array(inputs[name]))
         for index, operation in enumerate(self.program.operations):
             for (name, declared), value in zip(
-                operation.outputs, self._compute(operation, found), strict=True
+                operation.outputs, self._compute(operation, values), strict=True
             ):
-                found[name] = self._declared(operation, declared, value)
+                values[name] = self._declared(operation, declared, value)
                 if watch is not None:
-                    watch(operation, name, found[name])
+                    watch(operation, name, values[name])
             for name in self._drop.get(index, ()):
-                found.pop(name, None)
-        return {name: found[name].numpy() for name in self.program.outputs}
+                values.pop(name, None)
+        return {name: values[name].numpy() for name in self.program.outputs}
 
     def _compute(self, operation: Operation, found: Mapping[str, Any]) -> tuple[Tensor, ...]:
         try:

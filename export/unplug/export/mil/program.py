@@ -226,9 +226,9 @@ def _from_bytes(path: Path, raw: bytes | memoryview, kind: str, shape: tuple[int
 
 def _signed(codes: Array) -> Array:
     """Four-bit codes as they are meant: 8 to 15 stand for -8 to -1."""
-    found: Array = codes.astype(np.int8)
-    found[found > 7] -= 16
-    return found
+    signed: Array = codes.astype(np.int8)
+    signed[signed > 7] -= 16
+    return signed
 
 
 def last_uses(program: Program) -> Iterator[tuple[int, str]]:

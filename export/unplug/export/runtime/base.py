@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from unplug.core import Array, ArtifactError, IOSpec, TensorSpec, installed_versions
+from unplug.core import Array, ArtifactError, IOSpec, installed_versions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +57,42 @@ class Runner(Protocol):
         ...
 
 
+class FunctionRunner:
+    """An artifact that is a function from named arrays to named arrays."""
+
+    def __init__(
+        self, compute: Callable[[dict[str, Array]], Mapping[str, Array]], placement: Placement
+    ) -> None:
+        self.placement = placement
+        self._compute = compute
+        self._inputs: dict[str, Array] = {}
+        self._outputs: Mapping[str, Array] = {}
+
+    def feed(self, inputs: Mapping[str, Array]) -> None:
+        """See `Runner.feed`; the arrays are read where they lie."""
+        self._inputs = dict(inputs)
+
+    def invoke(self) -> None:
+        """See `Runner.invoke`."""
+        self._outputs = self._compute(self._inputs)
+
+    def read(self) -> dict[str, Array]:
+        """See `Runner.read`."""
+        return dict(self._outputs)
+
+
 class PythonPackage:
-    """A runtime that is installed with pip."""
+    """A runtime that is installed with pip, and runs wherever that installs."""
 
     package: str
 
     def version(self) -> str | None:
         """The installed version of the distribution that holds the runtime."""
         return installed_versions([self.package]).get(self.package)
+
+    def unavailable(self) -> str | None:
+        """None: the package has the runtime on every platform that it installs on."""
+        return None
 
 
 class Runtime(Protocol):
@@ -112,27 +140,30 @@ class Runtime(Protocol):
 
 def runtime_versions(runtimes: Iterable[Runtime]) -> dict[str, str]:
     """Package to version of those that are installed."""
-    found = {runtime.package: runtime.version() for runtime in runtimes}
-    return {package: version for package, version in found.items() if version is not None}
+    versions = {runtime.package: runtime.version() for runtime in runtimes}
+    return {package: version for package, version in versions.items() if version is not None}
 
 
-def check_tensors(
-    path: Path, specs: tuple[TensorSpec, ...], found: Mapping[str, tuple[tuple[int, ...], str]]
-) -> None:
+Tensors = Mapping[str, tuple[tuple[int, ...], str]]
+"""Name to (shape, numpy type name), as a file has them."""
+
+
+def check_tensors(path: Path, iospec: IOSpec, inputs: Tensors, outputs: Tensors) -> None:
     """Raises unless the file's tensors have the names, shapes and types that its card says.
 
     Args:
         path: the artifact, for the message.
-        specs: the card's inputs or outputs.
-        found: name to (shape, numpy type name) in the file.
+        iospec: the card's.
+        inputs, outputs: the file's.
 
     Raises:
         ArtifactError: they differ.
     """
-    expected = {spec.name: (spec.shape, spec.dtype) for spec in specs}
-    if expected != dict(found):
-        raise ArtifactError(
-            str(path),
-            f"its tensors are {dict(found)} where its card says {expected}",
-            "Export it again",
-        )
+    for specs, tensors in ((iospec.inputs, inputs), (iospec.outputs, outputs)):
+        expected = {spec.name: (spec.shape, spec.dtype) for spec in specs}
+        if expected != dict(tensors):
+            raise ArtifactError(
+                str(path),
+                f"its tensors are {dict(tensors)} where its card says {expected}",
+                "Export it again",
+            )

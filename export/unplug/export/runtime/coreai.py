@@ -31,10 +31,6 @@ class CoreAIRuntime(PythonPackage):
     extra: str = "coreai"
     delegates: tuple[str, ...] = ("default",)
 
-    def unavailable(self) -> str | None:
-        """None: the package has its interpreter on every platform that it installs on."""
-        return None
-
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
         """Compiles the asset; the package chooses threads and devices by itself.
 
@@ -51,8 +47,7 @@ class CoreAIRuntime(PythonPackage):
             raise ArtifactError(
                 str(path), f"Core AI cannot load it ({error})", "Export it again"
             ) from error
-        check_tensors(path, iospec.inputs, inputs)
-        check_tensors(path, iospec.outputs, outputs)
+        check_tensors(path, iospec, inputs, outputs)
         return _CoreAIRunner(loop, model, function, iospec, Placement(delegate_asked=delegate))
 
 

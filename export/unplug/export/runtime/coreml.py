@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from unplug.core import Array, IOSpec
+from unplug.core import Array, IOSpec, installed_versions
 
-from .base import Placement, PythonPackage, Runner
+from .base import FunctionRunner, Placement, Runner
 
 COMPUTE_UNITS = {"cpu": "CPU_ONLY", "gpu": "CPU_AND_GPU", "ane": "CPU_AND_NE", "all": "ALL"}
 
 
 @dataclass(frozen=True)
-class CoreMLRuntime(PythonPackage):
+class CoreMLRuntime:
     """Runs ML Programs with `coremltools.models.MLModel.predict`, on macOS alone."""
 
     name: str = "coreml"
@@ -27,6 +25,10 @@ class CoreMLRuntime(PythonPackage):
     package: str = "coremltools"
     extra: str = "coreml"
     delegates: tuple[str, ...] = tuple(COMPUTE_UNITS)
+
+    def version(self) -> str | None:
+        """Of coremltools."""
+        return installed_versions([self.package]).get(self.package)
 
     def unavailable(self) -> str | None:
         """Core ML is a part of macOS and iOS."""
@@ -41,28 +43,16 @@ class CoreMLRuntime(PythonPackage):
         import coremltools as ct
 
         model = ct.models.MLModel(str(path), compute_units=ct.ComputeUnit[COMPUTE_UNITS[delegate]])
+
+        def compute(given: dict[str, Array]) -> dict[str, Array]:
+            made = model.predict(given)
+            return {
+                spec.name: np.asarray(made[spec.name], dtype=spec.dtype).reshape(spec.shape)
+                for spec in iospec.outputs
+            }
+
         # Core ML does not say where an operator ran, so what was got stays unknown.
-        return _CoreMLRunner(model, iospec, Placement(delegate_asked=delegate))
-
-
-class _CoreMLRunner:
-    def __init__(self, model: Any, iospec: IOSpec, placement: Placement) -> None:
-        self.placement = placement
-        self._model, self._iospec = model, iospec
-        self._inputs: dict[str, Array] = {}
-        self._outputs: dict[str, Any] = {}
-
-    def feed(self, inputs: Mapping[str, Array]) -> None:
-        self._inputs = dict(inputs)
-
-    def invoke(self) -> None:
-        self._outputs = self._model.predict(self._inputs)
-
-    def read(self) -> dict[str, Array]:
-        return {
-            spec.name: np.asarray(self._outputs[spec.name], dtype=spec.dtype).reshape(spec.shape)
-            for spec in self._iospec.outputs
-        }
+        return FunctionRunner(compute, Placement(delegate_asked=delegate))
 
 
 RUNTIME = CoreMLRuntime()

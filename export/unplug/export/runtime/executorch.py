@@ -14,7 +14,7 @@ import numpy as np
 from unplug.core import Array, ArtifactError, IOSpec
 
 from ..targets.executorch import INPUT_NAMES, OUTPUT_NAMES
-from .base import Placement, PythonPackage, Runner, check_tensors
+from .base import Placement, PythonPackage, Runner, Tensors, check_tensors
 
 BACKENDS = {"xnnpack": "XnnpackBackend"}
 TYPES = {
@@ -40,10 +40,6 @@ class ExecuTorchRuntime(PythonPackage):
     package: str = "executorch"
     extra: str = "executorch"
     delegates: tuple[str, ...] = tuple(BACKENDS)
-
-    def unavailable(self) -> str | None:
-        """None: the package has the runtime on every platform that it installs on."""
-        return None
 
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
         """Loads the program and its method ``forward``.
@@ -74,8 +70,7 @@ class ExecuTorchRuntime(PythonPackage):
             raise ArtifactError(
                 str(path), f"ExecuTorch cannot load it ({error})", "Export it again"
             ) from error
-        check_tensors(path, iospec.inputs, inputs)
-        check_tensors(path, iospec.outputs, outputs)
+        check_tensors(path, iospec, inputs, outputs)
         kernels = len(calls.operators)
         placement = Placement(
             delegate_asked=delegate,
@@ -88,9 +83,6 @@ class ExecuTorchRuntime(PythonPackage):
         return _ExecuTorchRunner(program, method, iospec, placement)
 
 
-Tensors = dict[str, tuple[tuple[int, ...], str]]
-
-
 def _describe(program: Any, meta: Any) -> tuple[Tensors, Tensors]:
     """Inputs and outputs as the program names them and its method needs them."""
 
@@ -98,10 +90,10 @@ def _describe(program: Any, meta: Any) -> tuple[Tensors, Tensors]:
         names = program.load_method(method).call(())
         if len(names) != count:
             raise RuntimeError(f"{method} names {len(names)} tensors of {count}")
-        found = [info(index) for index in range(count)]
+        metas = [info(index) for index in range(count)]
         return {
-            str(name)[:200]: (tuple(item.sizes()), TYPES.get(item.dtype(), str(item.dtype())))
-            for name, item in zip(names, found, strict=True)
+            str(name)[:200]: (tuple(meta.sizes()), TYPES.get(meta.dtype(), str(meta.dtype())))
+            for name, meta in zip(names, metas, strict=True)
         }
 
     return (
@@ -114,11 +106,7 @@ class _ExecuTorchRunner:
     def __init__(self, program: Any, method: Any, iospec: IOSpec, placement: Placement) -> None:
         self.placement = placement
         # the method reads the program's memory
-        self._program, self._method, self._iospec = (
-            program,
-            method,
-            iospec,
-        )
+        self._program, self._method, self._iospec = program, method, iospec
         self._inputs: list[Any] = []
 
     def feed(self, inputs: Mapping[str, Array]) -> None:

@@ -30,10 +30,6 @@ class LiteRTRuntime(PythonPackage):
     extra: str = "run"
     delegates: tuple[str, ...] = ("xnnpack", "none", "gpu")
 
-    def unavailable(self) -> str | None:
-        """None: the interpreter runs on every platform that its package installs on."""
-        return None
-
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
         """Loads the flatbuffer and allocates its tensors, or compiles it for the GPU."""
         if delegate == "gpu":
@@ -53,19 +49,12 @@ class LiteRTRuntime(PythonPackage):
             placement = placement_of(interpreter, delegate)
         except (ValueError, RuntimeError) as error:  # among them names that are not UTF-8
             lacking = re.search(r"Didn't find op for builtin opcode '(\w+)'", str(error))
-            why = (
-                f"{self.name} has no operator {lacking[1]}"
-                if lacking
-                else f"{self.name} cannot load it ({error})"
-            )
-            fix = (
-                "Export the layer in other operators, or to another target"
-                if lacking
-                else "Export it again"
-            )
+            why, fix = f"{self.name} cannot load it ({error})", "Export it again"
+            if lacking:
+                why = f"{self.name} has no operator {lacking[1]}"
+                fix = "Export the layer in other operators, or to another target"
             raise ArtifactError(str(path), why, fix) from error
-        check_tensors(path, iospec.inputs, _describe(inputs))
-        check_tensors(path, iospec.outputs, _describe(outputs))
+        check_tensors(path, iospec, _describe(inputs), _describe(outputs))
         return _Interpreted(interpreter, inputs, outputs, placement)
 
 
@@ -108,9 +97,9 @@ def placement_of(interpreter: Any, asked: str) -> Placement:
     leaving the partition.
     """
     listed = interpreter._get_ops_details()  # no public call tells; a test holds this one
-    own = [node for node in listed if node["op_name"] != "DELEGATE"]
+    nodes = [node for node in listed if node["op_name"] != "DELEGATE"]
     partitions = [node for node in listed if node["op_name"] == "DELEGATE"]
-    maker = {int(tensor): node for node in own for tensor in node["outputs"]}
+    maker = {int(tensor): node for node in nodes for tensor in node["outputs"]}
     taken: set[int] = set()
     for partition in partitions:
         edge = {int(tensor) for tensor in partition["inputs"]}
@@ -125,9 +114,9 @@ def placement_of(interpreter: Any, asked: str) -> Placement:
         delegate_asked=asked,
         delegate_got="xnnpack" if taken else "none",
         nodes_delegated=len(taken),
-        nodes_total=len(own),
+        nodes_total=len(nodes),
         partitions=len(partitions),
-        left=tuple(node["op_name"] for node in own if node["index"] not in taken),
+        left=tuple(node["op_name"] for node in nodes if node["index"] not in taken),
     )
 
 
@@ -165,19 +154,18 @@ def open_on_gpu(path: Path, iospec: IOSpec) -> Runner:
         why = "the GPU delegate leaves operators to the CPU"
         raise ArtifactError(str(path), why, "Export another precision, or run it on xnnpack")
     sides = model.get_input_tensor_details(SIGNATURE), model.get_output_tensor_details(SIGNATURE)
-    for named, details in zip((iospec.inputs, iospec.outputs), sides, strict=True):
-        check_tensors(path, named, _describe(details))
+    check_tensors(path, iospec, *map(_describe, sides))
     return _OnGPU(model, iospec)
 
 
 def _refusal(path: Path, error: RuntimeError) -> InputError | ArtifactError:
-    said = _said()
-    if NO_DEVICE in said:
+    log = _said()
+    if NO_DEVICE in log:
         why = f"there is no GPU here that Vulkan, Metal or Direct3D finds ({NO_DEVICE})"
         return InputError(
             "delegate 'gpu'", why, "Use another delegate, or a software device: see docs/export.md"
         )
-    text = " ".join(" ".join(_errors(said.splitlines()) or [str(error)]).split())[:500]
+    text = " ".join(" ".join(_errors(log.splitlines()) or [str(error)]).split())[:500]
     return ArtifactError(
         str(path),
         f"the GPU delegate refuses it: {text}",
@@ -192,13 +180,13 @@ def _errors(lines: Iterable[str]) -> list[str]:
         >>> _errors(["INFO: ready", "ERROR: not supported:", "TILE: no such op", "INFO: bye", "E0000 1 x.cc:2] broken"])
         ['ERROR: not supported:', 'TILE: no such op', 'broken']
     """
-    found, inside = list[str](), False
+    errors, inside = list[str](), False
     for line in lines:
         if (start := LOGGED.match(line)) is not None:
             inside = (start[1] or start[2]) in ("E", "ERROR")
         if inside:
-            found.append(line.split("] ", 1)[-1])
-    return found
+            errors.append(line.split("] ", 1)[-1])
+    return errors
 
 
 def _said() -> str:
@@ -241,13 +229,12 @@ class _OnGPU:
         self._model.run_by_name(SIGNATURE, self._inputs, self._outputs)
 
     def read(self) -> dict[str, Array]:
-        found = {}
-        for item in self._iospec.outputs:
-            count = int(np.prod(item.shape))
-            found[item.name] = (
-                self._outputs[item.name].read(count, np.dtype(item.dtype)).reshape(item.shape)
-            )
-        return found
+        return {
+            spec.name: self._outputs[spec.name]
+            .read(int(np.prod(spec.shape)), np.dtype(spec.dtype))
+            .reshape(spec.shape)
+            for spec in self._iospec.outputs
+        }
 
 
 RUNTIME = LiteRTRuntime()

@@ -4,14 +4,12 @@ of a phone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from unplug.core import Array, IOSpec
+from unplug.core import IOSpec
 
-from .base import Placement, PythonPackage, Runner, check_tensors
+from .base import FunctionRunner, Placement, PythonPackage, Runner, check_tensors
 
 
 @dataclass(frozen=True)
@@ -27,10 +25,6 @@ class MIL(PythonPackage):
     extra: str = "coreml"
     delegates: tuple[str, ...] = ("torch",)
 
-    def unavailable(self) -> str | None:
-        """It runs wherever torch does."""
-        return None
-
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
         """Reads the program; every operator is known before the first one runs."""
         import torch
@@ -41,36 +35,15 @@ class MIL(PythonPackage):
         torch.set_num_threads(threads)
         program = read_program(path)
         inputs = {name: (item.shape, item.dtype) for name, item in program.inputs.items()}
-        declared = {
-            name: item for operation in program.operations for name, item in operation.outputs
-        }
         outputs = {
-            name: (declared[name].shape, declared[name].dtype)
-            for name in program.outputs
-            if name in declared
+            name: (declared.shape, declared.dtype)
+            for operation in program.operations
+            for name, declared in operation.outputs
+            if name in program.outputs
         }
-        check_tensors(path, iospec.inputs, inputs)
-        check_tensors(path, iospec.outputs, outputs)
-        return _MilRunner(
-            Evaluator(program), Placement(delegate_asked=delegate, delegate_got=delegate)
-        )
-
-
-class _MilRunner:
-    def __init__(self, evaluator: Any, placement: Placement) -> None:
-        self.placement = placement
-        self._evaluator = evaluator
-        self._inputs: dict[str, Array] = {}
-        self._outputs: dict[str, Array] = {}
-
-    def feed(self, inputs: Mapping[str, Array]) -> None:
-        self._inputs = dict(inputs)
-
-    def invoke(self) -> None:
-        self._outputs = self._evaluator(self._inputs)
-
-    def read(self) -> dict[str, Array]:
-        return dict(self._outputs)
+        check_tensors(path, iospec, inputs, outputs)
+        placement = Placement(delegate_asked=delegate, delegate_got=delegate)
+        return FunctionRunner(Evaluator(program), placement)
 
 
 RUNTIME = MIL()

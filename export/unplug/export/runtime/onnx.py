@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from unplug.core import Array, ArtifactError, InputError, IOSpec
 
-from .base import Placement, PythonPackage, Runner, check_tensors
+from .base import FunctionRunner, Placement, PythonPackage, Runner, check_tensors
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 NUMPY_NAMES = {
@@ -34,10 +33,6 @@ class OnnxRuntime(PythonPackage):
     package: str = "onnxruntime"
     extra: str = "run"
     delegates: tuple[str, ...] = tuple(PROVIDERS)
-
-    def unavailable(self) -> str | None:
-        """None: the runtime works on every platform that its package installs on."""
-        return None
 
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
         """Loads and optimizes the graph; what CUDA does not take is an error, never left to the CPU
@@ -78,8 +73,7 @@ class OnnxRuntime(PythonPackage):
             raise ArtifactError(
                 str(path), f"ONNX Runtime cannot load it ({error})", "Export it again"
             ) from error
-        check_tensors(path, iospec.inputs, inputs)
-        check_tensors(path, iospec.outputs, outputs)
+        check_tensors(path, iospec, inputs, outputs)
         got = ",".join(
             provider.removesuffix("ExecutionProvider").lower()
             for provider in session.get_providers()
@@ -90,8 +84,13 @@ class OnnxRuntime(PythonPackage):
                 f"ONNX Runtime runs it on {got}, not on {delegate}",
                 "See what its log says",
             )
-        placement = Placement(delegate_asked=delegate, delegate_got=got)
-        return _OnnxRunner(session, [tensor.name for tensor in iospec.outputs], placement)
+        names = [tensor.name for tensor in iospec.outputs]
+
+        def compute(given: dict[str, Array]) -> dict[str, Array]:
+            # It returns when the outputs are in numpy arrays.
+            return dict(zip(names, session.run(names, given), strict=True))
+
+        return FunctionRunner(compute, Placement(delegate_asked=delegate, delegate_got=got))
 
 
 def _describe(tensors: list[Any]) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -102,24 +101,6 @@ def _describe(tensors: list[Any]) -> dict[str, tuple[tuple[int, ...], str]]:
         )
         for tensor in tensors
     }
-
-
-class _OnnxRunner:
-    def __init__(self, session: Any, outputs: list[str], placement: Placement) -> None:
-        self.placement = placement
-        self._session, self._names = session, outputs
-        self._inputs: dict[str, Array] = {}
-        self._outputs: list[Array] = []
-
-    def feed(self, inputs: Mapping[str, Array]) -> None:
-        self._inputs = dict(inputs)
-
-    def invoke(self) -> None:
-        # Reads the inputs where they lie; it returns when the outputs are in numpy arrays.
-        self._outputs = self._session.run(self._names, self._inputs)
-
-    def read(self) -> dict[str, Array]:
-        return dict(zip(self._names, self._outputs, strict=True))
 
 
 RUNTIME = OnnxRuntime()

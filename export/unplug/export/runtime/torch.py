@@ -29,10 +29,6 @@ class Torch(PythonPackage):
     extra: str = "dev"
     delegates: tuple[str, ...] = ("eager", "compiled", "eager-cuda", "compiled-cuda")
 
-    def unavailable(self) -> str | None:
-        """None: torch works on every platform that it installs on."""
-        return None
-
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
         """Loads the checkpoint.
 

@@ -163,20 +163,20 @@ def static(model: Any, calibration: Mapping[str, Array]) -> Any:
     from coremltools.optimize.coreml import _post_training_quantization as theirs
 
     try:
-        found = _ranges(model, calibration)
+        ranges = _ranges(model, calibration)
     except UnknownOperatorError as error:
         why = f"activations get their ranges from our evaluator, and {error.why}"
         raise ConversionError(
             "export to coreml int8-static", why, "Use int8-weight, or another target"
         ) from error
-    own = theirs._get_activation_calibration_stats
+    kept = theirs._get_activation_calibration_stats
     config = cto.OpLinearQuantizerConfig(mode="linear", weight_threshold=0)
     kinds = cto.OptimizationConfig(op_type_configs=dict.fromkeys(INTEGER, config))
-    theirs._get_activation_calibration_stats = lambda *_: found
+    theirs._get_activation_calibration_stats = lambda *_: ranges
     try:
         model = cto.experimental.linear_quantize_activations(model, kinds, [])
     finally:
-        theirs._get_activation_calibration_stats = own
+        theirs._get_activation_calibration_stats = kept
     return weight_only(model)
 
 
@@ -185,10 +185,10 @@ def _ranges(model: Any, calibration: Mapping[str, Array]) -> dict[str, dict[str,
     from ..mil.evaluate import Evaluator
     from ..mil.program import read_program
 
-    found: dict[str, dict[str, float]] = {}
+    ranges: dict[str, dict[str, float]] = {}
 
     def see(name: str, low: float, high: float) -> None:
-        row = found.setdefault(name, {"rmin": low, "rmax": high})
+        row = ranges.setdefault(name, {"rmin": low, "rmax": high})
         row["rmin"], row["rmax"] = min(row["rmin"], low), max(row["rmax"], high)
 
     with temporary_folder("unplug-coreml-") as folder:
@@ -203,7 +203,7 @@ def _ranges(model: Any, calibration: Mapping[str, Array]) -> dict[str, dict[str,
             sample,
             lambda _operation, name, value: see(name, float(value.min()), float(value.max())),
         )
-    return found
+    return ranges
 
 
 TARGET = CoreML()

@@ -140,15 +140,15 @@ def _relu6_as_relu() -> Iterator[None]:
     import torch
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils as theirs
 
-    own, clamps = (
+    known, clamps = (
         theirs.is_relu_node,
         (torch.ops.aten.hardtanh.default, torch.ops.aten.hardtanh_.default),
     )
-    theirs.is_relu_node = lambda node: own(node) or node.target in clamps
+    theirs.is_relu_node = lambda node: known(node) or node.target in clamps
     try:
         yield
     finally:
-        theirs.is_relu_node = own
+        theirs.is_relu_node = known
 
 
 TARGET = ExecuTorch()

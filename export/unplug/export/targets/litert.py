@@ -170,11 +170,11 @@ def _ranges(flatbuffer: bytes, recipe: Any, calibration: Mapping[str, Array]) ->
     samples = [
         {name: array[n : n + 1] for name, array in calibration.items()} for n in range(count)
     ]
-    found = calibrator.Calibrator(
+    worker = calibrator.Calibrator(
         bytearray(flatbuffer), num_threads=1, qsv_update_func=qsv_utils.min_max_update
     )
-    found.calibrate({SIGNATURE: samples}, manager)
-    return found.get_model_qsvs()
+    worker.calibrate({SIGNATURE: samples}, manager)
+    return worker.get_model_qsvs()
 
 
 TARGET = LiteRT()

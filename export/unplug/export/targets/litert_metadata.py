@@ -121,22 +121,22 @@ def _add(builder: Any, value: Any) -> int:
         return int(builder.CreateString(value))
     if isinstance(value, MetadataTable):
         places = {
-            slot: _add(builder, item)
-            for slot, item in value.slots.items()
-            if not isinstance(item, Number)
+            slot: _add(builder, entry)
+            for slot, entry in value.slots.items()
+            if not isinstance(entry, Number)
         }
         builder.StartObject(max(value.slots) + 1)
-        for slot, item in value.slots.items():
-            if not isinstance(item, Number):
+        for slot, entry in value.slots.items():
+            if not isinstance(entry, Number):
                 builder.PrependUOffsetTRelativeSlot(slot, places[slot], 0)
-            elif item.bits == 32:
-                builder.PrependUint32Slot(slot, item.value, 0)
+            elif entry.bits == 32:
+                builder.PrependUint32Slot(slot, entry.value, 0)
             else:
-                builder.PrependUint8Slot(slot, item.value, 0)
+                builder.PrependUint8Slot(slot, entry.value, 0)
         return int(builder.EndObject())
-    if all(isinstance(item, float) for item in value):
+    if all(isinstance(entry, float) for entry in value):
         return int(builder.CreateNumpyVector(np.array(value, np.float32)))
-    offsets = [_add(builder, item) for item in value]
+    offsets = [_add(builder, entry) for entry in value]
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)

@@ -52,8 +52,8 @@ class Onnx:
             (proto.graph.input, source.iospec.inputs),
             (proto.graph.output, source.iospec.outputs),
         )
-        for item, tensor in (pair for side in sides for pair in zip(*side, strict=True)):
-            item.doc_string = tensor.description
+        for end, tensor in (pair for side in sides for pair in zip(*side, strict=True)):
+            end.doc_string = tensor.description
         return proto
 
     def write(
@@ -78,14 +78,14 @@ def clean(proto: Any) -> Any:
     """
     del proto.metadata_props[:]
     del proto.graph.metadata_props[:]
-    for item in (
+    for part in (
         *proto.graph.node,
         *proto.graph.input,
         *proto.graph.output,
         *proto.graph.value_info,
     ):
-        del item.metadata_props[:]
-        item.doc_string = ""
+        del part.metadata_props[:]
+        part.doc_string = ""
     return proto
 
 
@@ -178,13 +178,15 @@ def compact(proto: Any) -> Any:
     first: dict[bytes, str] = {}
     known: dict[str, str] = {}
     kept = []
-    for item in proto.graph.initializer:
-        twin = type(item)()
-        twin.CopyFrom(item)
+    for constant in proto.graph.initializer:
+        twin = type(constant)()
+        twin.CopyFrom(constant)
         twin.name = ""
-        known[item.name] = first.setdefault(twin.SerializeToString(deterministic=True), item.name)
-        if known[item.name] == item.name:
-            kept.append(item)
+        known[constant.name] = first.setdefault(
+            twin.SerializeToString(deterministic=True), constant.name
+        )
+        if known[constant.name] == constant.name:
+            kept.append(constant)
     for node in proto.graph.node:
         node.name = ""
         for place, name in enumerate(node.input):

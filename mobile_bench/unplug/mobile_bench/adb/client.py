@@ -120,11 +120,11 @@ class Adb:
         """
         done = self._adb("shell", ASKED % command, seconds=seconds)
         # a terminal's, up to Android 6
-        found = ANSWER.search(re.sub(r"\r+\n", "\n", done.stdout.decode("utf-8", "replace")))
-        if not found:
+        answer = ANSWER.search(re.sub(r"\r+\n", "\n", done.stdout.decode("utf-8", "replace")))
+        if not answer:
             raise self._lost(done)
         return ShellAnswer(
-            text=found[1].removesuffix("\n"), errors=found[3].strip("\n"), code=int(found[2])
+            text=answer[1].removesuffix("\n"), errors=answer[3].strip("\n"), code=int(answer[2])
         )
 
     def size(self, remote: str) -> int | None:
@@ -166,15 +166,15 @@ class Adb:
         done = self._adb(verb, *paths, seconds=TRANSFER_SECONDS)
         if done.returncode == 0:
             return
-        said = _said(done)
-        if "No space left" in said:
+        told = _said(done)
+        if "No space left" in told:
             raise DeviceError(
                 self.serial, f"its disk is full ({paths[-1]})", "Free some space on the device"
             )
-        if self.state() != "device" or any(word in said for word in GONE):
+        if self.state() != "device" or any(word in told for word in GONE):
             raise self._lost(done)
         raise DeviceError(
-            self.serial, f"adb {verb} failed ({said})", "See what adb says of it by hand"
+            self.serial, f"adb {verb} failed ({told})", "See what adb says of it by hand"
         )
 
     def _adb(self, *words: str, seconds: float) -> subprocess.CompletedProcess[bytes]:
@@ -190,15 +190,15 @@ class Adb:
             raise
 
     def _lost(self, done: subprocess.CompletedProcess[bytes]) -> DeviceError:
-        said = _said(done)
-        if "unauthorized" in said:
+        told = _said(done)
+        if "unauthorized" in told:
             return DeviceError(
                 self.serial, "it does not trust this computer", UNAUTHORIZED.capitalize()
             )
         # Of a command that was cut off standard output is the command's own; only what adb says is
         # a reason.
         return DeviceLost(
-            self.serial, said if done.stderr.strip() and said else ENDED, "Look at the cable"
+            self.serial, told if done.stderr.strip() and told else ENDED, "Look at the cable"
         )
 
 
@@ -231,15 +231,15 @@ def read_devices(text: str) -> dict[str, str]:
         for line in below.splitlines()
         if line.strip() and not line.startswith(("*", "adb server"))
     ]
-    found = dict(pair for line in lines if (pair := _device_of(line)) is not None)
-    if not headline or (lines and not found):
+    states = dict(pair for line in lines if (pair := _device_of(line)) is not None)
+    if not headline or (lines and not states):
         read = " ".join((lines or text.split())[:20])
         raise DeviceError(
             "adb",
             f"`adb devices` lists nothing that is a device ({read[:200]!r})",
             "Try: adb kill-server",
         )
-    return found
+    return states
 
 
 def _device_of(line: str) -> tuple[str, str] | None:

@@ -43,6 +43,13 @@ CPU_PEAK, GPU_PEAK = 4.5e9 * 128.0, 3e13
 """Operations a second that no phone reaches: of a core (four 128-bit units, half precision), and of
 a GPU.
 """
+ALWAYS = (
+    "--warmup_min_secs=0",
+    "--output_filepath=out.bin",
+    "--result_file_path=result.pb",
+    "--export_model_runtime_info=true",
+    "--model_runtime_info_output_file=info.pb",
+)
 CHUNKS, MIN_CHUNK_S = 30, 2.0
 """A sustained run is that many processes one behind the other, since the tool tells a summary only.
 """
@@ -169,18 +176,18 @@ class Phone:
 
     def _sustained(self, job: BenchJob, plan: Plan, sample: int, seconds: float) -> DeviceTiming:
         chunk, begun = max(seconds / CHUNKS, MIN_CHUNK_S), time.monotonic()
-        curve, found, placed, watch = (
+        curve, results, placed, watch = (
             list[Window](),
             list[AdbResult](),
             list[Placement](),
             ParityWatch(),
         )
         while (start := time.monotonic() - begun) < seconds:
-            warmup = plan.warmup + 1 if not found else 1
+            warmup = plan.warmup + 1 if not results else 1
             result, log, outputs = self._process(
                 job, plan, sample, runs=1, warmup=warmup, seconds=chunk
             )
-            found.append(result)
+            results.append(result)
             placed.append(read_logged(log, job.delegate))
             watch.look(sample, outputs)
             summary = result.summary
@@ -198,7 +205,7 @@ class Phone:
             placed,
             key=lambda item: (item.delegate_got == item.delegate_asked, item.nodes_delegated or 0),
         )
-        return _timing(found[0], placement, watch, summary=_merged(found), curve=tuple(curve))
+        return _timing(results[0], placement, watch, summary=_merged(results), curve=tuple(curve))
 
     def _process(
         self,
@@ -214,28 +221,15 @@ class Phone:
         """One process of the tool: what it measured, its log and runtime details, its outputs."""
         self._space.ready()
         what, edges = job.artifact.path.name, self._push(job, sample)
-        model = f"{job.artifact.card.sha256[:16]}.tflite"
         command = [
-            "./benchmark_model",
-            f"--graph={model}",
+            *_inputs(job, edges, sample),
             f"--num_threads={plan.threads}",
             f"--num_runs={runs}",
             f"--min_secs={seconds}",
             f"--max_secs={MARGIN_S + seconds}",
             f"--warmup_runs={warmup}",
-            "--warmup_min_secs=0",
             f"--report_peak_memory_footprint={str(memory).lower()}",
-            f"--input_layer={','.join(edge.tensor for edge in edges.inputs)}",
-            f"--input_layer_shape={':'.join(','.join(map(str, edge.shape)) for edge in edges.inputs)}",
-            "--input_layer_value_files="
-            + ",".join(
-                f"{edge.tensor.replace(':', '::')}:{_input_name(job, edge.name, sample)}"
-                for edge in edges.inputs
-            ),
-            "--output_filepath=out.bin",
-            "--result_file_path=result.pb",
-            "--export_model_runtime_info=true",
-            "--model_runtime_info_output_file=info.pb",
+            *ALWAYS,
             *DELEGATES[job.delegate],
         ]
         answer = self._space.run(" ".join(map(shlex.quote, command)), 2 * MARGIN_S + seconds)
@@ -264,6 +258,23 @@ class Phone:
         return self._edges[digest]
 
 
+def _inputs(job: BenchJob, edges: Edges, sample: int) -> list[str]:
+    """The tool, and what it runs on what."""
+    # a colon in a tensor's name is written twice, since one stands in front of the file
+    files = (
+        f"{edge.tensor.replace(':', '::')}:{_input_name(job, edge.name, sample)}"
+        for edge in edges.inputs
+    )
+    shapes = (",".join(map(str, edge.shape)) for edge in edges.inputs)
+    return [
+        "./benchmark_model",
+        f"--graph={job.artifact.card.sha256[:16]}.tflite",
+        f"--input_layer={','.join(edge.tensor for edge in edges.inputs)}",
+        f"--input_layer_shape={':'.join(shapes)}",
+        f"--input_layer_value_files={','.join(files)}",
+    ]
+
+
 def _input_name(job: BenchJob, name: str, sample: int) -> str:
     array = job.inputs[name][sample : sample + 1]
     return f"{hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]}.bin"
@@ -278,13 +289,13 @@ def _outputs(raw: bytes, edges: Edges, what: str) -> dict[str, Array]:
             f"its outputs have {len(raw)} bytes where {sum(sizes)} belong",
             "Use another build of the tool",
         )
-    found, start = dict[str, Array](), 0
+    outputs, start = dict[str, Array](), 0
     for edge, size in zip(edges.outputs, sizes, strict=True):
-        found[edge.name] = (
+        outputs[edge.name] = (
             np.frombuffer(raw[start : start + size], edge.dtype).reshape(edge.shape).copy()
         )
         start += size
-    return found
+    return outputs
 
 
 def read_logged(log: bytes, delegate: str) -> Placement:

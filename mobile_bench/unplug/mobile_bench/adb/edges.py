@@ -37,7 +37,7 @@ def read_edges(path: Path) -> Edges:
         ConversionError: the file ends it.
     """
     require_modules(("ai_edge_litert.interpreter",), "run")
-    found = call_in_child(
+    told = call_in_child(
         "unplug.mobile_bench.adb.edges:describe",
         {"path": str(path)},
         what=f"reading {path.name}",
@@ -45,8 +45,8 @@ def read_edges(path: Path) -> Edges:
         memory=memory_for(path),
     ).values
     sides = [
-        [Edge(name, tensor, tuple(shape), dtype) for name, tensor, shape, dtype in found[side]]
-        for side in found
+        [Edge(name, tensor, tuple(shape), dtype) for name, tensor, shape, dtype in told[side]]
+        for side in told
     ]
     return Edges(inputs=tuple(sides[0]), outputs=tuple(sides[1]))
 

@@ -127,12 +127,12 @@ def read_state(text: str) -> State:
     number = int(status[1]) if status else -1
     # what is cached may be old
     now = thermal.partition("Current temperatures from HAL")[2] or thermal
-    found: dict[int, list[float]] = {}
+    readings: dict[int, list[float]] = {}
     for fields in TEMPERATURE.findall(now):
-        said = dict(re.findall(r"(\w+)=(-?[\d.]+)", fields))
-        if {"mType", "mValue"} <= said.keys():
-            found.setdefault(int(said["mType"]), []).append(float(said["mValue"]))
-    hottest = next((max(found[kind]) for kind in (SKIN, CPU) if kind in found), None)
+        reading = dict(re.findall(r"(\w+)=(-?[\d.]+)", fields))
+        if {"mType", "mValue"} <= reading.keys():
+            readings.setdefault(int(reading["mType"]), []).append(float(reading["mValue"]))
+    hottest = next((max(readings[kind]) for kind in (SKIN, CPU) if kind in readings), None)
     percent, charging = read_battery(battery)
     return State(
         thermal=THERMAL_STATES[number] if 0 <= number < len(THERMAL_STATES) else None,
@@ -143,13 +143,13 @@ def read_state(text: str) -> State:
 
 
 def _first(pattern: re.Pattern[str], text: str, group: int) -> str | None:
-    found = pattern.search(text)
-    return found[group].strip() if found else None
+    match = pattern.search(text)
+    return match[group].strip() if match else None
 
 
 def _parts(text: str, count: int) -> list[str]:
-    found = [part.strip() for part in re.split(rf"^{MARK}$", text, flags=re.MULTILINE)]
-    return (found + [""] * count)[:count]
+    parts = [part.strip() for part in re.split(rf"^{MARK}$", text, flags=re.MULTILINE)]
+    return (parts + [""] * count)[:count]
 
 
 def elf_machine(head: bytes) -> int | None:

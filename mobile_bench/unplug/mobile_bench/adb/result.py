@@ -172,18 +172,7 @@ def read_result(raw: bytes, runs: int | None, what: str) -> AdbResult:
     """
     message = _parsed("BenchmarkResult", raw, what)
     latency, count = message.latency_metrics, int(message.misc_metrics.num_runs)
-    numbers = [getattr(latency, name) for _, name, _ in FIELDS["LatencyMetrics"]]
-    needed = ("avg_ms", "min_ms", "max_ms", "median_ms", "init_ms", "first_inference_ms")
-    problem = None
-    if missing := [name for name in needed if not latency.HasField(name)]:
-        problem = f"its result file has no {missing[0]}"
-    elif not all(math.isfinite(number) and 0.0 <= number < MAX_MS for number in numbers):
-        problem = "its result file holds impossible times"
-    elif not latency.min_ms <= latency.median_ms <= latency.max_ms:
-        problem = "the times in its result file contradict one another"
-    elif count < 1 or (runs is not None and count != runs):
-        problem = f"it made {count} runs where {runs} were asked for"
-    if problem is not None:
+    if (problem := _problem(latency, count, runs)) is not None:
         raise ArtifactError(
             what, problem, "Run it again; if it stays so, use another build of benchmark_model"
         )
@@ -204,6 +193,21 @@ def read_result(raw: bytes, runs: int | None, what: str) -> AdbResult:
         ),
         peak_memory_bytes=round(peak * 2**20) if math.isfinite(peak) and peak > 0.0 else None,
     )
+
+
+def _problem(latency: Any, count: int, runs: int | None) -> str | None:
+    """What cannot be in a result, or None."""
+    numbers = [getattr(latency, name) for _, name, _ in FIELDS["LatencyMetrics"]]
+    needed = ("avg_ms", "min_ms", "max_ms", "median_ms", "init_ms", "first_inference_ms")
+    if missing := [name for name in needed if not latency.HasField(name)]:
+        return f"its result file has no {missing[0]}"
+    if not all(math.isfinite(number) and 0.0 <= number < MAX_MS for number in numbers):
+        return "its result file holds impossible times"
+    if not latency.min_ms <= latency.median_ms <= latency.max_ms:
+        return "the times in its result file contradict one another"
+    if count < 1 or (runs is not None and count != runs):
+        return f"it made {count} runs where {runs} were asked for"
+    return None
 
 
 def read_placement(log: str, details: bytes | None, asked: str) -> Placement:
@@ -231,9 +235,9 @@ def read_placement(log: str, details: bytes | None, asked: str) -> Placement:
             node.delegate_node_details for node in nodes if node.HasField("delegate_node_details")
         ]
         # XNNPACK takes what another delegate leaves, and stands in the same list.
-        own = [item for item in delegated if kind in item.delegate_name.lower()]
-        total, partitions = len(nodes) - len(delegated), len(own)
-        taken = sum(len(item.tflite_node_ids_replaced) for item in own)
+        ours = [item for item in delegated if kind in item.delegate_name.lower()]
+        total, partitions = len(nodes) - len(delegated), len(ours)
+        taken = sum(len(item.tflite_node_ids_replaced) for item in ours)
     return Placement(
         delegate_asked=asked,
         delegate_got=got,

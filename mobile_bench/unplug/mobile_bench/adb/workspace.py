@@ -133,13 +133,13 @@ class Workspace:
         for _ in range(2):
             self.keep(TRANSFER_SECONDS + GRACE_S)
             self.adb.push(local, f"{self.folder}/{name}")
-            found = self.adb.shell(f"sha256sum {self._quoted(name)}")
-            if wanted in found.text.split():
+            answer = self.adb.shell(f"sha256sum {self._quoted(name)}")
+            if wanted in answer.text.split():
                 if executable:
                     self._must(f"chmod 755 {self._quoted(name)}", "make a file executable")
                 self._there.add(name)
                 return
-        got = " ".join(found.said.split())[:100] or "nothing"
+        got = " ".join(answer.said.split())[:100] or "nothing"
         raise DeviceError(
             self.adb.serial,
             f"{local.name} arrived with another SHA-256 ({got})",
@@ -161,15 +161,15 @@ class Workspace:
     @contextmanager
     def fetched(self, *names: str) -> Iterator[dict[str, bytes]]:
         """The bytes of files in the folder; those that are not there, or too large, are left out."""
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         with temporary_folder("unplug-adb-") as local:
             for name in names:
                 size = self.adb.size(f"{self.folder}/{name}")
                 if size is not None and size <= MAX_PULL_BYTES:
                     self.keep(TRANSFER_SECONDS + GRACE_S)
                     self.adb.pull(f"{self.folder}/{name}", local / name)
-                    found[name] = (local / name).read_bytes()
-            yield found
+                    contents[name] = (local / name).read_bytes()
+            yield contents
 
     def stop_running(self) -> None:
         """Ends a process that an interrupted run left."""
@@ -193,9 +193,9 @@ class Workspace:
     def _must(self, command: str, what: str) -> None:
         answer = self.adb.shell(command)
         if answer.code:
-            said = " ".join(answer.said.split())[-200:]
+            told = " ".join(answer.said.split())[-200:]
             fix = f"Look at {self.parent} on the device, or set {FOLDER_VARIABLE}"
-            raise DeviceError(self.adb.serial, f"it could not {what} ({said})", fix)
+            raise DeviceError(self.adb.serial, f"it could not {what} ({told})", fix)
 
     def _quoted(self, name: str = "") -> str:
         return shlex.quote(f"{self.folder}/{name}" if name else self.folder)

@@ -24,6 +24,27 @@ MAX_REPORT_BYTES = 64 * 2**20
 INSTALL = f"Install the demo app ({PACKAGE}) and open it once, or use `on=adb`"
 
 
+def app_folder(name: str) -> str:
+    """A folder of the app's own on the phone, which adb may write into."""
+    return f"{os.environ.get(FOLDER_VARIABLE, FOLDER).rstrip('/')}/{name}"
+
+
+def make_folder(adb: Adb, folder: str) -> None:
+    """Makes a folder of the app's; raises `DeviceError` where the app is not installed."""
+    made = adb.shell(f"mkdir -p {shlex.quote(folder)}")
+    if made.code:
+        why = f"the app's folder cannot be made ({made.said[-200:]})"
+        raise DeviceError(adb.serial, why, INSTALL)
+
+
+def in_folder(adb: Adb, folder: str, command: str) -> None:
+    """Does something with files that were pushed; raises `DeviceError` where they do not fit."""
+    done = adb.shell(f"cd {shlex.quote(folder)} && {command}")
+    if done.code:
+        why = f"its folder takes no files ({done.said[-200:]})"
+        raise DeviceError(adb.serial, why, "Free some space")
+
+
 class AndroidApp:
     """Any phone that adb knows, with the demo app installed."""
 
@@ -42,7 +63,7 @@ class _AndroidApp:
 
     def __init__(self, adb: Adb) -> None:
         self._adb = adb
-        self._folder = f"{os.environ.get(FOLDER_VARIABLE, FOLDER).rstrip('/')}/unplug-bench"
+        self._folder = app_folder("unplug-bench")
 
     def describe(self) -> DeviceInfo:
         return read_info(self._adb.shell(ASK).text, None)
@@ -53,24 +74,14 @@ class _AndroidApp:
         archive = folder.with_suffix(".tar")
         with tarfile.open(archive, "w") as tar:
             tar.add(folder, arcname=".")
-        remote = shlex.quote(self._folder)
-        made = self._adb.shell(f"mkdir -p {remote}")
-        if made.code:
-            raise DeviceError(
-                self._adb.serial, f"the app's folder cannot be made ({made.said[-200:]})", INSTALL
-            )
+        make_folder(self._adb, self._folder)
         self._adb.push(archive, f"{self._folder}/bench.tar")
-        unpacked = self._adb.shell(f"cd {remote} && tar -xf bench.tar && rm bench.tar")
-        if unpacked.code:
-            raise DeviceError(
-                self._adb.serial,
-                f"its folder takes no files ({unpacked.said[-200:]})",
-                "Free some space",
-            )
-        said = self._adb.shell(f"am start -W -n {ACTIVITY} --es folder {remote}").said
+        in_folder(self._adb, self._folder, "tar -xf bench.tar && rm bench.tar")
+        remote = shlex.quote(self._folder)
+        told = self._adb.shell(f"am start -W -n {ACTIVITY} --es folder {remote}").said
         # Its exit code means nothing: an unknown activity ends with 0 up to Android 13.
-        if "Error" in said or "Exception" in said:
-            why = " ".join(said.split()).partition("Error: ")[2] or " ".join(said.split())
+        if "Error" in told or "Exception" in told:
+            why = " ".join(told.split()).partition("Error: ")[2] or " ".join(told.split())
             raise DeviceError(
                 self._adb.serial, f"the benchmark does not start ({why[:200]})", INSTALL
             )
@@ -91,10 +102,10 @@ class _AndroidApp:
             self._adb.pull(remote, report)
             return True
         if ended:
-            said = self._adb.shell(
+            told = self._adb.shell(
                 f"head -c 500 {shlex.quote(self._folder)}/failed.txt 2>/dev/null"
             ).text
-            line = "".join(letter for letter in " ".join(said.split()) if letter.isprintable())
+            line = "".join(letter for letter in " ".join(told.split()) if letter.isprintable())
             why = f"the app stopped ({line})" if line else "the app ended without a report"
             raise DeviceError(self._adb.serial, why, "See: adb logcat")
         return False

@@ -16,7 +16,6 @@ from ..bench_report import BenchRow
 from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..exchange import Exchange
 from ..jobs import RunsFiles, expected_outputs, plan_jobs
-from ..rows import stopped_row
 
 START_S = 120.0
 """That one cold start may take, beside a sustained run's own; an app that sent nothing for all of
@@ -77,11 +76,7 @@ def bench_by_app(app: App, order: DeviceOrder) -> tuple[BenchRow, ...]:
                 why = _wait(app, exchange, local / "report.json", order)
             finally:
                 _clean(app, order)
-    rows = [exchange.final(number, why) for number in range(len(jobs))]
-    return tuple(
-        row or stopped_row(info, job, order.plan, job.not_run or why)
-        for row, job in zip(rows, jobs, strict=True)
-    )
+    return exchange.finals(info, why)
 
 
 def write_folder(exchange: Exchange, folder: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from unplug.core import DeviceError
 
 from ..adb.client import claimed
-from .android import FOLDER, FOLDER_VARIABLE, INSTALL, PACKAGE
+from .android import INSTALL, PACKAGE, app_folder, in_folder, make_folder
 
 
 def push_to_app(files: Mapping[str, Path], place: str | None = None) -> str:
@@ -26,26 +25,14 @@ def push_to_app(files: Mapping[str, Path], place: str | None = None) -> str:
     Raises:
         DeviceError: there is no such phone, the app is not on it, or its disk is full.
     """
-    inbox = f"{os.environ.get(FOLDER_VARIABLE, FOLDER).rstrip('/')}/inbox"
+    inbox = app_folder("inbox")
     with claimed(place) as adb:
-        made = adb.shell(f"mkdir -p {shlex.quote(inbox)}")
-        if made.code:
-            raise DeviceError(
-                adb.serial, f"the app's folder cannot be made ({made.said[-200:]})", INSTALL
-            )
+        make_folder(adb, inbox)
         for name, path in files.items():
             adb.push(path, f"{inbox}/{name}.part")
-            named = adb.shell(
-                f"cd {shlex.quote(inbox)} && mv {shlex.quote(name)}.part {shlex.quote(name)}"
-            )
-            if named.code:
-                raise DeviceError(
-                    adb.serial,
-                    f"its folder takes no files ({named.said[-200:]})",
-                    "Free some space",
-                )
-        said = adb.shell(f"am start -W -n {PACKAGE}/.MainActivity").said
-        if "Error" in said or "Exception" in said:  # its exit code means nothing up to Android 13
+            in_folder(adb, inbox, f"mv {shlex.quote(name)}.part {shlex.quote(name)}")
+        told = adb.shell(f"am start -W -n {PACKAGE}/.MainActivity").said
+        if "Error" in told or "Exception" in told:  # its exit code means nothing up to Android 13
             raise DeviceError(
                 adb.serial, "the files are there, and the app does not start", INSTALL
             )

@@ -99,21 +99,26 @@ def devicectl(*words: str) -> dict[str, Any]:
                 f"{words[1]} took over {SECONDS:.0f} s",
                 "Look at the cable, unlock the phone",
             ) from error
-        if done.returncode:
-            said = " ".join((done.stderr or done.stdout).split())[-300:]
-            kind = DeviceLost if "not connected" in said or "unavailable" in said else DeviceError
-            raise kind(
-                "devicectl",
-                f"{' '.join(words[:3])} failed ({said})",
-                "Unlock the phone, and see: xcrun devicectl list devices",
-            )
+        _check_ended(words, done)
         try:
-            found = json.loads(answer.read_text(encoding="utf-8")) if answer.is_file() else {}
+            value = json.loads(answer.read_text(encoding="utf-8")) if answer.is_file() else {}
         except ValueError as error:
             raise DeviceError(
                 "devicectl", "its answer is not JSON", "Install Xcode 15 or later"
             ) from error
-        return found if isinstance(found, dict) else {}
+        return value if isinstance(value, dict) else {}
+
+
+def _check_ended(words: tuple[str, ...], done: subprocess.CompletedProcess[str]) -> None:
+    """Raises unless a command ended well; a phone that is gone may come back."""
+    if done.returncode:
+        told = " ".join((done.stderr or done.stdout).split())[-300:]
+        kind = DeviceLost if "not connected" in told or "unavailable" in told else DeviceError
+        raise kind(
+            "devicectl",
+            f"{' '.join(words[:3])} failed ({told})",
+            "Unlock the phone, and see: xcrun devicectl list devices",
+        )
 
 
 def _choose(place: str | None) -> Mapping[str, Any]:
@@ -137,8 +142,8 @@ def _choose(place: str | None) -> Mapping[str, Any]:
         raise DeviceError(
             "ios", f"there are {len(matching)} devices ({', '.join(names)})", "Write `on=ios:UDID`"
         )
-    found: Mapping[str, Any] = matching[0]
-    return found
+    device: Mapping[str, Any] = matching[0]
+    return device
 
 
 class _IosApp:
@@ -187,11 +192,11 @@ class _IosApp:
         if self._copied("report.json", report):
             return True
         if look and self._copied(FAILED, report):
-            said = " ".join(report.read_text(encoding="utf-8", errors="replace").split())
+            told = " ".join(report.read_text(encoding="utf-8", errors="replace").split())
             report.unlink()
             raise DeviceError(
                 self._id,
-                f"the app stopped ({''.join(filter(str.isprintable, said))[:300]})",
+                f"the app stopped ({''.join(filter(str.isprintable, told))[:300]})",
                 "Look at the phone",
             )
         if ended:
@@ -209,9 +214,9 @@ class _IosApp:
         """
         if self._pid is None:
             return False
-        found = self._device("info", "processes").get("result", {}).get("runningProcesses")
-        return isinstance(found, list) and not any(
-            {"processIdentifier": self._pid}.items() <= item.items() for item in found
+        running = self._device("info", "processes").get("result", {}).get("runningProcesses")
+        return isinstance(running, list) and not any(
+            {"processIdentifier": self._pid}.items() <= item.items() for item in running
         )
 
     def _copied(self, name: str, target: Path) -> bool:

@@ -14,9 +14,8 @@ import re
 import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,16 +31,15 @@ from unplug.core import (
     temporary_folder,
 )
 from unplug.export import (
-    PRECISIONS,
     Artifact,
     ParityReport,
     ParityRow,
     Reference,
     check_inputs,
-    compare,
     digest_inputs,
+    judged_row,
+    parity_row,
     vector_name,
-    verdict,
 )
 
 from ..devices.bench_device import BenchJob, Plan
@@ -49,7 +47,8 @@ from ..exchange import Exchange
 from .driven_app import write_folder
 
 RUNTIME = "coreml-app"
-UNITS = ("all", "ane", "gpu", "cpu")
+UNITS = "all"
+"""That Core ML may use; it chooses among them itself."""
 SECONDS = 1800.0
 MAX_SPARE_BYTES = 2**24
 """Of what comes back beside the outputs: headers, and the rows."""
@@ -71,8 +70,6 @@ def parity_on_mac(
     artifacts: Sequence[Artifact],
     reference: Reference,
     inputs: Mapping[str, Array],
-    *,
-    units: str = "all",
 ) -> ParityReport:
     """Compares Core ML packages, run by Core ML itself, with their checkpoint.
 
@@ -81,35 +78,29 @@ def parity_on_mac(
         artifacts: of one model.
         reference: the checkpoint's outputs of the inputs.
         inputs: name to array of N samples.
-        units: that Core ML may use, one of `UNITS`.
 
     Raises:
-        InputError: an odd host or unit, or a wrong input.
+        InputError: an odd host, or a wrong input.
         DeviceError: the Mac is not reached, lacks `unplug-coreml`, or sent something else.
     """
     if not _HOST.fullmatch(host) or len(host) > 255:
         raise InputError(
             f"--coreml-host {host[:80]!r}", "it is no host that ssh takes", "Write user@mac"
         )
-    if units not in UNITS:
-        raise InputError(
-            f"units {units!r}", "Core ML has none of this name", f"Use {', '.join(UNITS)}"
-        )
     samples = check_inputs(artifacts[0].card.iospec, inputs)
-    jobs = [_job(artifact, reference, inputs, units) for artifact in artifacts]
+    jobs = [_job(artifact, reference, inputs) for artifact in artifacts]
     expected = [None if job.not_run else reference.outputs for job in jobs]
-    found: dict[str, bytes] = {}
+    members: dict[str, bytes] = {}
     if any(job.not_run is None for job in jobs):
         with temporary_folder("unplug-mac-") as local:
             folder = write_folder(Exchange(jobs, expected, Plan(threads=1)), local / "bench")
-            found = _members(
-                _carried(host, folder, local / "back.tar", _allowed_bytes(jobs, samples))
-            )
-    told = _rows(found.get("rows.json"), host) if found else {}
+            most = _allowed_bytes(jobs, samples)
+            members = _members(_carried(host, folder, local / "back.tar", most))
+    told = _rows(members.get("rows.json"), host) if members else {}
     rows = [
         row
         for number, job in enumerate(jobs)
-        for row in _compared(number, job, reference, samples, found, told)
+        for row in _compared(number, job, reference, samples, members, told)
     ]
     return ParityReport(
         checkpoint_sha256=reference.checkpoint_sha256,
@@ -122,34 +113,26 @@ def parity_on_mac(
     )
 
 
-def _job(
-    artifact: Artifact, reference: Reference, inputs: Mapping[str, Array], units: str
-) -> BenchJob:
-    reason = (
-        None
-        if artifact.path.suffix == ".mlpackage"
-        else f"Core ML does not run {artifact.card.target} files"
-    )
+def _job(artifact: Artifact, reference: Reference, inputs: Mapping[str, Array]) -> BenchJob:
+    other = f"Core ML does not run {artifact.card.target} files"
     return BenchJob(
         artifact=artifact,
         runtime=RUNTIME,
         runtime_version=None,
-        delegate=units,
+        delegate=UNITS,
         inputs=inputs,
         reference=reference,
-        not_run=reason,
+        not_run=None if artifact.path.suffix == ".mlpackage" else other,
     )
 
 
 def _allowed_bytes(jobs: Sequence[BenchJob], samples: int) -> int:
     outputs = sum(
-        _count(spec) * 4 + 2048 for job in jobs for spec in job.artifact.card.iospec.outputs
+        math.prod(spec.shape) * 4 + 2048
+        for job in jobs
+        for spec in job.artifact.card.iospec.outputs
     )
     return samples * outputs + MAX_SPARE_BYTES
-
-
-def _count(spec: TensorSpec) -> int:
-    return math.prod(spec.shape)
 
 
 def _carried(host: str, folder: Path, back: Path, most: int) -> bytes:
@@ -175,10 +158,10 @@ def _carried(host: str, folder: Path, back: Path, most: int) -> bytes:
     except OSError as error:
         raise OutputError(str(back), error.strerror or str(error), "Free some space") from error
     if done.returncode:
-        said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
+        told = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
         raise DeviceError(
             host,
-            f"it gave nothing back ({said})",
+            f"it gave nothing back ({told})",
             "Build unplug-coreml there (ios_demo/README.md); try ssh by hand",
         )
     if back.stat().st_size > most:
@@ -192,18 +175,18 @@ def _carried(host: str, folder: Path, back: Path, most: int) -> bytes:
 
 def _members(raw: bytes) -> dict[str, bytes]:
     """The plain files of a tar, in memory; nothing is unpacked to disk."""
-    found = {}
+    members = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
             for member in tar:
                 handle = tar.extractfile(member) if member.isfile() else None
                 if handle is not None:
-                    found[member.name.removeprefix("./")] = handle.read()
+                    members[member.name.removeprefix("./")] = handle.read()
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise DeviceError(
             "the Mac", f"it sent no tar ({error})", "Update unplug-coreml on it"
         ) from error
-    return found
+    return members
 
 
 def _rows(raw: bytes | None, host: str) -> dict[int, dict[str, Any]]:
@@ -224,76 +207,34 @@ def _compared(
     job: BenchJob,
     reference: Reference,
     samples: int,
-    found: Mapping[str, bytes],
+    members: Mapping[str, bytes],
     told: Mapping[int, Mapping[str, Any]],
 ) -> list[ParityRow]:
     """A row an output of one job."""
-    card, said, rows = job.artifact.card, told.get(number, {}), []
-    version = (
-        str(said["runtime_version"])[:200] if isinstance(said.get("runtime_version"), str) else None
-    )
-    for spec in card.iospec.outputs:
-        row = ParityRow(
-            file=card.file,
-            artifact_sha256=card.sha256,
-            target=card.target,
-            precision=card.precision,
-            output=spec.name,
-            status="not_run",
-            reason=job.not_run,
-            threshold_db=PRECISIONS.get(card.precision).min_psnr_db,
-            psnr_db=None,
-            exact=False,
-            max_abs_error=None,
-            cosine=None,
-            runtime=f"{RUNTIME} ({job.delegate})",
-            runtime_version=version,
-        )
-        if job.not_run is None:
-            row = _judged(
-                row, card.checkpoint_sha256, reference, _output(number, spec, samples, found), said
-            )
-        rows.append(row)
+    answer, rows = told.get(number, {}), []
+    version = answer.get("runtime_version")
+    how: dict[str, Any] = {
+        "runtime": f"{RUNTIME} ({job.delegate})",
+        "version": version[:200] if isinstance(version, str) else None,
+    }
+    for spec in job.artifact.card.iospec.outputs:
+        output = _output(number, spec, samples, members)
+        if output is not None and job.not_run is None:
+            rows.append(judged_row(job.artifact.card, spec.name, reference, output, **how))
+            continue
+        missing = str(answer.get("reason") or "the Mac sent no such output")[:300]
+        status: Literal["fail", "not_run"] = "fail" if job.not_run is None else "not_run"
+        rows.append(parity_row(job.artifact.card, spec.name, status, job.not_run or missing, **how))
     return rows
 
 
-def _judged(
-    row: ParityRow,
-    weights: str,
-    reference: Reference,
-    output: Array | None,
-    said: Mapping[str, Any],
-) -> ParityRow:
-    if output is None:
-        return replace(
-            row,
-            status="fail",
-            reason=str(said.get("reason") or "the Mac sent no such output")[:300],
-        )
-    difference = compare(reference.outputs[row.output], output)
-    reason = verdict(difference, row.threshold_db)
-    if weights != reference.checkpoint_sha256:
-        reason = f"it was exported from other weights ({weights[:12]})" + (
-            f"; {reason}" if reason else ""
-        )
-    return replace(
-        row,
-        status="fail" if reason else "pass",
-        reason=reason,
-        psnr_db=difference.psnr_db,
-        exact=difference.exact,
-        max_abs_error=difference.max_abs_error,
-        cosine=difference.cosine,
-    )
-
-
 def _output(
-    number: int, spec: TensorSpec, samples: int, found: Mapping[str, bytes]
+    number: int, spec: TensorSpec, samples: int, members: Mapping[str, bytes]
 ) -> Array | None:
     parts = []
     for sample in range(samples):
-        raw = found.get(f"outputs/{number}/{vector_name(sample, spec.name)}")
-        if raw is None or len(raw) != 4 * _count(spec):
+        raw = members.get(f"outputs/{number}/{vector_name(sample, spec.name)}")
+        if raw is None or len(raw) != 4 * math.prod(spec.shape):
             return None
         parts.append(np.frombuffer(raw, "<f4").reshape(spec.shape))
     return np.concatenate(parts)

@@ -28,11 +28,6 @@ UNCHECKED = "parity was not checked: Xcode's report holds no outputs"
 LIKELY = ("predict", "inference", "median", "latency")
 
 
-def find_report(path: Path) -> Path:
-    """The JSON of a performance report, which is a folder."""
-    return path / "report.json" if path.is_dir() else path
-
-
 def read_xcode(
     path: Path,
     artifact: Artifact,
@@ -57,21 +52,9 @@ def read_xcode(
     Raises:
         InputError: no such file, or no number there; names candidates.
     """
-    raw = read_json(find_report(path), max_bytes=MAX_BYTES)
-    if at is None or unit is None:
-        likely = (
-            ", ".join(f"{name} = {value:g}" for name, value in _candidates(raw)) or "none found"
-        )
-        why = "Apple documents neither its fields nor their units"
-        raise InputError(
-            path.name,
-            why,
-            f"Say which number it is: `at` PATH, `unit` s|ms|us|ns. Candidates: {likely}",
-        )
-    runs = [value * TO_MS[unit] for value in _numbers(raw, at, path.name)]
-    if not all(0.0 < value < MAX_MS for value in runs):
-        raise InputError(f"`at={at}`", f"{runs[0]:g} ms is no latency", "Look at the unit")
-    card = artifact.card
+    # a performance report is a folder
+    raw = read_json(path / "report.json" if path.is_dir() else path, max_bytes=MAX_BYTES)
+    runs, card = _runs_ms(path, raw, at, unit), artifact.card
     if card.target != "coreml":
         raise InputError(
             artifact.path.name,
@@ -114,6 +97,22 @@ def read_xcode(
     return derived(row, reasons=(UNCHECKED,))
 
 
+def _runs_ms(path: Path, raw: Any, at: str | None, unit: str | None) -> list[float]:
+    """The latencies that were named, in milliseconds."""
+    if at is None or unit is None:
+        likely = ", ".join(f"{name} = {value:g}" for name, value in _candidates(raw))
+        raise InputError(
+            path.name,
+            "Apple documents neither its fields nor their units",
+            "Say which number it is: `at` PATH, `unit` s|ms|us|ns. Candidates: "
+            + (likely or "none found"),
+        )
+    runs = [value * TO_MS[unit] for value in _numbers(raw, at, path.name)]
+    if not all(0.0 < value < MAX_MS for value in runs):
+        raise InputError(f"`at={at}`", f"{runs[0]:g} ms is no latency", "Look at the unit")
+    return runs
+
+
 def _numbers(raw: Any, at: str, what: str) -> list[float]:
     value = raw
     for part in at.split("."):
@@ -125,26 +124,26 @@ def _numbers(raw: Any, at: str, what: str) -> list[float]:
                 f"{what} has nothing there ({part!r})",
                 "Leave `at` out to see what it has",
             ) from error
-    found = value if isinstance(value, list) else [value]
-    if not found or not all(
-        isinstance(item, int | float) and not isinstance(item, bool) for item in found
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(
+        isinstance(item, int | float) and not isinstance(item, bool) for item in values
     ):
         raise InputError(
             f"`at={at}`",
             "it is neither a number nor a list of numbers",
             "Leave `at` out to see what it has",
         )
-    return [float(item) for item in found]
+    return [float(item) for item in values]
 
 
 def _candidates(raw: Any) -> list[tuple[str, float]]:
     """Numbers under names that sound like a prediction's time, the likeliest first."""
-    found = [
+    likely = [
         (name, value)
         for name, value in _leaves(raw, "", 0)
         if any(word in name.lower() for word in LIKELY)
     ]
-    return sorted(found, key=lambda item: -sum(word in item[0].lower() for word in LIKELY))[
+    return sorted(likely, key=lambda item: -sum(word in item[0].lower() for word in LIKELY))[
         :MAX_CANDIDATES
     ]
 
@@ -157,8 +156,8 @@ def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, float]]:
     if isinstance(value, int | float) and math.isfinite(value):
         yield name, float(value)
     elif isinstance(value, dict):
-        for key, item in list(value.items())[:1000]:
-            yield from _leaves(item, f"{name}.{key}".lstrip("."), depth + 1)
+        for key, below in list(value.items())[:1000]:
+            yield from _leaves(below, f"{name}.{key}".lstrip("."), depth + 1)
     elif isinstance(value, list):
-        for index, item in enumerate(value[:3]):
-            yield from _leaves(item, f"{name}.{index}".lstrip("."), depth + 1)
+        for index, below in enumerate(value[:3]):
+            yield from _leaves(below, f"{name}.{index}".lstrip("."), depth + 1)

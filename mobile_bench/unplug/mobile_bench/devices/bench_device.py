@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Protocol
+from typing import Any, Protocol
 
 from unplug.core import Array, Progress
 from unplug.export import Artifact, Placement, Reference, digest_inputs
@@ -58,6 +58,14 @@ class Plan:
         """Cold starts of each artifact."""
         return 1 if self.sustain_s else self.repeats
 
+    def row_facts(self) -> dict[str, Any]:
+        """Fields of a row that say how it was timed."""
+        return {
+            "mode": "sustained" if self.sustain_s else "burst",
+            "warmup": self.warmup,
+            "iterations": self.iterations,
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class BenchJob:
@@ -81,6 +89,23 @@ class BenchJob:
     inputs: Mapping[str, Array]
     reference: Reference | None
     not_run: str | None = None
+
+    def row_facts(self) -> dict[str, Any]:
+        """Fields of its row that follow from what was asked for."""
+        card = self.artifact.card
+        return {
+            "file": card.file,
+            "model_type": card.model_type,
+            "model_sha256": card.checkpoint_sha256,
+            "artifact_sha256": card.sha256,
+            "target": card.target,
+            "precision": card.precision,
+            "bytes": card.bytes,
+            "runtime": self.runtime,
+            "parity_reference": "first_run" if self.reference is None else "checkpoint",
+            "inputs_sha256": digest_inputs(self.inputs),
+            "flops": card.flops,
+        }
 
     def facts(self) -> tuple[str | None, ...]:
         """What makes it the same job another time."""

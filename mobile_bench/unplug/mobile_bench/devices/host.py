@@ -8,6 +8,7 @@ import platform
 import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from unplug.core import InputError, Reply, call_in_child, memory_for, require_modules, seconds_for
 from unplug.export import RUNTIMES, TARGETS, Artifact, Placement, run_values
@@ -41,33 +42,16 @@ class Host:
 
     def describe(self) -> DeviceInfo:
         """CPU name, system, power state and the CPU frequency governor."""
-        import psutil
-
-        battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
-        return DeviceInfo(
-            where="host",
-            device=cpu_name(),
-            os=platform.platform(),
-            battery_percent=None if battery is None else float(battery.percent),
-            charging=None if battery is None else battery.power_plugged,
-            clock_mode=_read(GOVERNOR),
-        )
+        return DeviceInfo(where="host", device=cpu_name(), os=platform.platform(), **_power())
 
     def state(self) -> State:
         """The CPU's temperature and the battery, where they are told."""
         import psutil
 
         sensors = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
-        hottest = [
-            item.current for name in CPU_SENSORS for item in sensors.get(name, ()) if item.current
-        ]
-        battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
-        return State(
-            temperature_c=max(hottest, default=None),
-            clock_mode=_read(GOVERNOR),
-            battery_percent=None if battery is None else float(battery.percent),
-            charging=None if battery is None else battery.power_plugged,
-        )
+        readings = [reading for name in CPU_SENSORS for reading in sensors.get(name, ())]
+        hottest = max((reading.current for reading in readings if reading.current), default=None)
+        return State(temperature_c=hottest, **_power())
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
         """The runtime of the artifact's target, then others that run files of its kind; PyTorch of
@@ -75,31 +59,29 @@ class Host:
         """
         if artifact.card.target == UNEXPORTED:
             return ("torch",)
-        own = TARGETS.get(artifact.card.target).runtime
+        first = TARGETS.get(artifact.card.target).runtime
         others = [
             name
             for name in RUNTIMES
-            if name not in (own, *NEVER_TIMED) and RUNTIMES.get(name).suffix == artifact.path.suffix
+            if name not in (first, *NEVER_TIMED)
+            and RUNTIMES.get(name).suffix == artifact.path.suffix
         ]
-        return own, *others
+        return first, *others
 
     def delegates(self, runtime: str) -> tuple[str, ...]:
         """The delegates that the runtime itself offers on this machine."""
-        found = RUNTIMES.get(runtime)
-        return found.delegates
+        return RUNTIMES.get(runtime).delegates
 
     def version(self, runtime: str) -> str | None:
         """The installed version of the runtime's package."""
-        found = RUNTIMES.get(runtime)
-        return found.version()
+        return RUNTIMES.get(runtime).version()
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """What the runtime says; a runtime that is not installed is an error, not a reason."""
-        found = RUNTIMES.get(runtime)
-        if (reason := found.unavailable()) is not None:
-            return reason
-        require_modules(found.modules, found.extra)
-        return None
+        runs = RUNTIMES.get(runtime)
+        if (reason := runs.unavailable()) is None:
+            require_modules(runs.modules, runs.extra)
+        return reason
 
     def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
         """The arithmetic bound of this machine; see `unplug.mobile_bench.validity.peak_flops`."""
@@ -146,8 +128,20 @@ class Host:
 
 def cpu_name() -> str:
     """The CPU's model name, or what the platform says where it has none."""
-    found = re.search(r"^model name\s*:\s*(.+)$", _read("/proc/cpuinfo") or "", re.MULTILINE)
-    return found[1].strip() if found else platform.processor() or platform.machine()
+    named = re.search(r"^model name\s*:\s*(.+)$", _read("/proc/cpuinfo") or "", re.MULTILINE)
+    return named[1].strip() if named else platform.processor() or platform.machine()
+
+
+def _power() -> dict[str, Any]:
+    """Battery and governor, where they are told: fields of `DeviceInfo` and of `State`."""
+    import psutil
+
+    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+    return {
+        "battery_percent": None if battery is None else float(battery.percent),
+        "charging": None if battery is None else battery.power_plugged,
+        "clock_mode": _read(GOVERNOR),
+    }
 
 
 def _read(path: str) -> str | None:

@@ -139,11 +139,11 @@ def unpacked(
         >>> unpacked(*packed([(1, {"y": np.ones(1)})]))
         [(1, {'y': array([1.])})]
     """
-    found: list[tuple[int, dict[str, Array]]] = [(sample, {}) for sample in samples]
+    runs: list[tuple[int, dict[str, Array]]] = [(sample, {}) for sample in samples]
     for key, value in arrays.items():
         place, _, name = key.partition("/")
-        found[int(place)][1][name] = value
-    return found
+        runs[int(place)][1][name] = value
+    return runs
 
 
 def pending_ms(runner: Runner, sample: Mapping[str, Array]) -> float:

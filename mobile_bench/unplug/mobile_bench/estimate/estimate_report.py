@@ -132,10 +132,10 @@ class EstimateReport:
                 "error on held-out rows unknown: fewer than two models are known for this device "
                 "and setting"
             )
-        found = self.held_out
+        error = self.held_out
         return (
-            f"held-out error: measured is x{found.low:.2f} to x{found.high:.2f} of predicted "
-            f"(median off by {found.median_error:.0%}), from {found.rows} held-out rows of "
-            f"{found.models} models; "
-            f"the next model of their kind lies inside with probability {found.coverage:.0%}"
+            f"held-out error: measured is x{error.low:.2f} to x{error.high:.2f} of predicted "
+            f"(median off by {error.median_error:.0%}), from {error.rows} held-out rows of "
+            f"{error.models} models; "
+            f"the next model of their kind lies inside with probability {error.coverage:.0%}"
         )

@@ -42,13 +42,13 @@ class Calibration:
 
 def known_devices(reports: Sequence[BenchReport], baselines: Baselines) -> dict[str, str]:
     """Short names of the devices that an estimate can be made for, each with what supports it."""
-    found = {
+    devices = {
         device_slug(row.device): "published numbers"
         for row in baselines.rows
         if row.device is not None and row.calibrates
     }
     rows = (row for report in reports for row in report.rows if row.valid)
-    return found | {name: "measured rows" for row in rows for name in measured.slugs(row)}
+    return devices | {name: "measured rows" for row in rows for name in measured.slugs(row)}
 
 
 def estimate_artifacts(
@@ -59,7 +59,6 @@ def estimate_artifacts(
     files: Sequence[Path] = (),
     delegate: str | None = None,
     threads: int | None = None,
-    baselines: Baselines | None = None,
 ) -> EstimateReport:
     """Estimates latencies on a device that need not be here.
 
@@ -70,23 +69,20 @@ def estimate_artifacts(
         files: the artifacts of those rows, or folders with them; those beside the reports are found
             without.
         delegate, threads: of the rows to calibrate on; default: those of most rows.
-        baselines: published numbers, for a device without rows; default: those that ship.
 
     Raises:
         InputError: nothing supports an estimate for this device, setting or precision.
         ReportError, ArtifactError: a file that was given is missing or broken.
     """
-    published_rows = baselines or load_baselines()
-    reports = [BenchReport.load(path) for path in rows]
-    precision = _precision(artifacts)
-    slug = _device(device, reports, published_rows)
+    baselines, reports = load_baselines(), [BenchReport.load(path) for path in rows]
+    precision, slug = _precision(artifacts), _device(device, reports, baselines)
     known, left_out = measured.usable(reports, slug, measured.find_files(rows, files))
     calibration = (
         _from_rows(known, precision, delegate, threads)
         if known
-        else _from_published(slug, published_rows, precision, delegate, threads, left_out)
+        else _from_published(slug, baselines, precision, delegate, threads, left_out)
     )
-    found = zip(artifacts, read_features(artifacts), strict=True)
+    pairs = zip(artifacts, read_features(artifacts), strict=True)
     return EstimateReport(
         device=slug,
         source=calibration.source,
@@ -96,17 +92,17 @@ def estimate_artifacts(
         left_out=tuple(left_out),
         costs_ms=calibration.costs_ms,
         held_out=calibration.held_out,
-        estimates=tuple(_estimate(*pair, calibration) for pair in found),
+        estimates=tuple(_estimate(*pair, calibration) for pair in pairs),
         versions=installed_versions(["numpy", "scipy"]),
     )
 
 
 def _precision(artifacts: Sequence[Artifact]) -> str:
-    found = {artifact.card.precision for artifact in artifacts}
-    if len(found) != 1:
-        what = f"files of {len(found)} precisions" if found else "no file"
+    precisions = {artifact.card.precision for artifact in artifacts}
+    if len(precisions) != 1:
+        what = f"files of {len(precisions)} precisions" if precisions else "no file"
         raise InputError("estimate", f"{what} given", "Name LiteRT files of one precision")
-    return found.pop()
+    return precisions.pop()
 
 
 def _device(asked: str, reports: Sequence[BenchReport], baselines: Baselines) -> str:
@@ -132,22 +128,20 @@ def _device(asked: str, reports: Sequence[BenchReport], baselines: Baselines) ->
 def _from_rows(
     known: Sequence[measured.Known], precision: str, delegate: str | None, threads: int | None
 ) -> Calibration:
-    found = measured.settings(known, precision, delegate, threads)
-    if not found:
+    fitting = measured.settings(known, precision, delegate, threads)
+    if not fitting:
         have = "; ".join(sorted({_name(measured.setting_of(item.row)) for item in known}))
         raise InputError(
             f"{precision} on {delegate or 'any delegate'}",
             f"the device's rows are of other settings: {have}",
             "Ask for these",
         )
-    chosen = [item for item in known if measured.setting_of(item.row) == found[0]]
+    chosen = [item for item in known if measured.setting_of(item.row) == fitting[0]]
     predictor = fit([item.features for item in chosen], [item.median_ms for item in chosen])
-    others = (
-        f"rows of {len(found) - 1} other settings were left aside: `delegate` and `threads` choose"
-    )
+    others = f"rows of {len(fitting) - 1} other settings were left aside: `delegate` and `threads` choose"
     return Calibration(
         source="measured rows",
-        setting=found[0],
+        setting=fitting[0],
         rows=tuple(
             f"{item.row.file} {item.row.artifact_sha256[:12]}: {item.median_ms:.3f} ms"
             for item in chosen
@@ -157,7 +151,7 @@ def _from_rows(
         costs_ms=predictor.costs,
         held_out=measured.error_of(chosen),
         predict=predictor.latency_ms,
-        warnings=(others,) if len(found) > 1 else (),
+        warnings=(others,) if len(fitting) > 1 else (),
     )
 
 
@@ -170,8 +164,8 @@ def _from_published(
     left_out: Sequence[str],
 ) -> Calibration:
     rows = published.of_device(baselines, slug)
-    found = published.settings(rows, precision, delegate, threads)
-    if not found:
+    fitting = published.settings(rows, precision, delegate, threads)
+    if not fitting:
         have = "; ".join(sorted({_name(published.setting_of(row)) for row in rows})) or "none"
         why = f"no published number of {slug} is for this setting (there are: {have})"
         raise InputError(
@@ -179,7 +173,7 @@ def _from_published(
             "; ".join([why, *left_out]),
             "Ask for one of these, or measure",
         )
-    chosen = [row for row in rows if published.setting_of(row) == found[0]]
+    chosen = [row for row in rows if published.setting_of(row) == fitting[0]]
     cost = published.throughput(chosen)
     warnings = [
         "calibrated on published networks by their arithmetic alone: no bytes, no kinds of operator"
@@ -188,7 +182,7 @@ def _from_published(
         warnings.append("the source does not state the precision; floating point is assumed")
     return Calibration(
         source="published numbers",
-        setting=found[0],
+        setting=fitting[0],
         rows=tuple(f"{row.model}: {row.value:g} {row.unit}" for row in chosen),
         sources=tuple(dict.fromkeys(published.citation(row, baselines) for row in chosen)),
         macs=tuple(row.macs or 0 for row in chosen),
@@ -202,9 +196,9 @@ def _from_published(
 def _estimate(artifact: Artifact, features: Features, calibration: Calibration) -> LatencyEstimate:
     latency, error = calibration.predict(features), calibration.held_out
     warnings = list(calibration.warnings)
-    if (own := calibration.measured_ms.get(artifact.card.sha256)) is not None:
+    if (known_ms := calibration.measured_ms.get(artifact.card.sha256)) is not None:
         warnings.append(
-            f"{artifact.card.file} was measured ({own:.3g} ms) and is among the rows of the fit: "
+            f"{artifact.card.file} was measured ({known_ms:.3g} ms) and is among the rows of the fit: "
             "use that number"
         )
     if features.total_macs > FAR * max(calibration.macs) or FAR * features.total_macs < min(

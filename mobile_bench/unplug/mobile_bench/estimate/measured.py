@@ -57,16 +57,16 @@ def find_files(reports: Sequence[Path], given: Iterable[Path]) -> dict[str, Arti
         ArtifactError: a file that was named is no artifact.
         InputError: a folder holds too many files.
     """
-    found: dict[str, Artifact] = {}
+    artifacts: dict[str, Artifact] = {}
     for path in given:
         if not path.is_dir() or card_path(path).is_file():  # a Core ML artifact is a folder too
             artifact = load_artifact(path)
-            found[artifact.card.sha256] = artifact
+            artifacts[artifact.card.sha256] = artifact
     folders = [path for path in given if path.is_dir() and not card_path(path).is_file()]
     for folder in dict.fromkeys([*folders, *(report.parent for report in reports)]):
         for artifact in _in_folder(folder):
-            found.setdefault(artifact.card.sha256, artifact)
-    return found
+            artifacts.setdefault(artifact.card.sha256, artifact)
+    return artifacts
 
 
 def _in_folder(folder: Path) -> list[Artifact]:
@@ -77,15 +77,15 @@ def _in_folder(folder: Path) -> list[Artifact]:
             f"more than {MAX_FILES} artifacts in it",
             "Name those that were timed as `artifacts`",
         )
-    found = []
+    artifacts = []
     for card in cards:
         try:
-            found.append(load_artifact(card))
+            artifacts.append(load_artifact(card))
         except ArtifactError:
             # nobody named it: a broken neighbour is not ours to report, and its row is listed as
             # without a file
             continue
-    return found
+    return artifacts
 
 
 def usable(
@@ -125,8 +125,8 @@ def usable(
         else:
             rows.append(row)
     wanted = list(dict.fromkeys(row.artifact_sha256 for row in rows))
-    found = read_features([files[digest] for digest in wanted]) if wanted else []
-    features = dict(zip(wanted, found, strict=True))
+    counted_features = read_features([files[digest] for digest in wanted]) if wanted else []
+    features = dict(zip(wanted, counted_features, strict=True))
     known = [Known(row=row, features=features[row.artifact_sha256]) for row in rows]
     return known, [f"{counted(number, 'row')}: {why}" for why, number in left.items()]
 
@@ -145,10 +145,10 @@ def settings(
     known: Sequence[Known], precision: str, delegate: str | None, threads: int | None
 ) -> list[Setting]:
     """The settings of rows that fit, the one with the most rows first."""
-    found = Counter(setting_of(item.row) for item in known)
+    counts = Counter(setting_of(item.row) for item in known)
     return [
         setting
-        for setting, _ in found.most_common()
+        for setting, _ in counts.most_common()
         if setting.precision == precision
         and delegate in (None, setting.delegate)
         and threads in (None, setting.threads)

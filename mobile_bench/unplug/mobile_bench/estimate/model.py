@@ -129,9 +129,9 @@ def _shrunk(
     rows = design_NP[:, used] * scale_P[used] / times_N[:, None]
     ridge = np.sqrt(weight) * np.eye(int(used.sum()))
     wanted = np.concatenate([np.ones(len(times_N)), np.sqrt(weight) * mean_P[used] / scale_P[used]])
-    found: Any = nnls(np.vstack([rows, ridge]), wanted)[0]
+    solution: Any = nnls(np.vstack([rows, ridge]), wanted)[0]
     costs = np.zeros(design_NP.shape[1])
-    costs[used] = found * scale_P[used]
+    costs[used] = solution * scale_P[used]
     return costs
 
 

@@ -43,13 +43,13 @@ def settings(
 ) -> list[Setting]:
     """The settings of rows that fit; the CPU first, then the one with the most rows."""
     numeric = numeric_of(precision)
-    found = Counter(setting_of(row) for row in rows if row.numeric == numeric)
+    counts = Counter(setting_of(row) for row in rows if row.numeric == numeric)
     fitting = [
         item
-        for item in found
+        for item in counts
         if delegate in (None, item.delegate) and threads in (None, item.threads)
     ]
-    return sorted(fitting, key=lambda item: (ORDER.index(item.delegate), -found[item]))
+    return sorted(fitting, key=lambda item: (ORDER.index(item.delegate), -counts[item]))
 
 
 def setting_of(row: PublishedRow) -> Setting:

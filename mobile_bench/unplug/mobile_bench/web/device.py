@@ -21,7 +21,6 @@ from ..bench_report import BenchRow, Where
 from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..exchange import Exchange, rows_head
 from ..jobs import RunsFiles, expected_outputs, plan_jobs
-from ..rows import stopped_row
 from .build import SOURCES, built_page
 from .server import PageServer
 
@@ -55,20 +54,20 @@ def parse_place(text: str | None) -> PagePlace:
     """
     if text is None or text == "headless":
         return PagePlace(headless=text is not None)
-    found = re.fullmatch(r"(?:([A-Za-z0-9_.-]+):)?(\d{1,5})", text)
-    if found is None or not 0 <= int(found[2]) <= 65535:
+    match = re.fullmatch(r"(?:([A-Za-z0-9_.-]+):)?(\d{1,5})", text)
+    if match is None or not 0 <= int(match[2]) <= 65535:
         raise InputError(f"web:{text}", "not a port, nor a host and a port", HELP)
-    return PagePlace(host=found[1] or "127.0.0.1", port=int(found[2]))
+    return PagePlace(host=match[1] or "127.0.0.1", port=int(match[2]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Runs(RunsFiles):
     def version(self, runtime: str) -> str | None:
         """The npm package's version that the page is built with."""
-        found = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))[
+        version = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))[
             "dependencies"
         ].get(PACKAGES[runtime])
-        return None if found is None else str(found)
+        return None if version is None else str(version)
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """Files of other targets, and of other numbers than go through the page."""
@@ -115,14 +114,12 @@ class WebDevice:
                     f"{order.journal}: {counted(len(exchange.rows), 'row')} of an earlier run kept"
                 )
             if exchange.missing():
-                with PageServer(built_page(), exchange, where.host, where.port) as server:
-                    why = _run(server, exchange, where, order)
-        info = _last_info(exchange)
-        rows = [exchange.final(number, why) for number in range(len(jobs))]
-        return tuple(
-            row or stopped_row(info, job, order.plan, job.not_run or why)
-            for row, job in zip(rows, jobs, strict=True)
-        )
+                with (
+                    PageServer(built_page(), exchange, where.host, where.port) as server,
+                    _browser_for(server, where, order) as process,
+                ):
+                    why = _wait(exchange, order, process)
+        return exchange.finals(_last_info(exchange), why)
 
 
 WEB = WebDevice()
@@ -135,12 +132,6 @@ def _last_info(exchange: Exchange) -> DeviceInfo:
     return DeviceInfo(
         where=exchange.where or "device", device="a browser that did not report", os="unknown"
     )
-
-
-def _run(server: PageServer, exchange: Exchange, where: PagePlace, order: DeviceOrder) -> str:
-    """Until the report is there, or the browser is gone; says why where it is not whole."""
-    with _browser_for(server, where, order) as process:
-        return _wait(exchange, order, process)
 
 
 @contextlib.contextmanager
@@ -191,6 +182,7 @@ def _qr(url: str) -> str | None:
 
 
 def _wait(exchange: Exchange, order: DeviceOrder, process: subprocess.Popen[bytes] | None) -> str:
+    """Until the report is there, or the browser is gone; says why where it is not whole."""
     plan = order.plan
     total, started = len(exchange.jobs) * plan.starts, time.monotonic()
     while not exchange.reported.wait(POLL_S):

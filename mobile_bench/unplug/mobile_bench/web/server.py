@@ -91,7 +91,7 @@ class PageServer:
         outer = self
 
         class PageHandler(_PageHandler):
-            own = outer
+            owner = outer
 
         try:
             self._http = _Server((host, port), PageHandler)
@@ -178,7 +178,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _PageHandler(BaseHTTPRequestHandler):
-    own: PageServer
+    owner: PageServer
     server: _Server
     timeout = HEAD_S
     server_version, sys_version = "unplug", ""
@@ -206,33 +206,33 @@ class _PageHandler(BaseHTTPRequestHandler):
     def _path(self) -> str:
         """Below the secret; whoever does not know it learns nothing."""
         first, _, rest = self.path.partition("?")[0].removeprefix("/").partition("/")
-        if not secrets.compare_digest(first.encode(), self.own.token.encode()):
+        if not secrets.compare_digest(first.encode(), self.owner.token.encode()):
             raise PageRefused(404, "nothing is here")
         self.server.know(self.connection)
-        if self.own.used:
+        if self.owner.used:
             raise PageRefused(
                 410, "this address has been used; run unplug bench again for a new one"
             )
-        if self.own.exchange is not None:
-            self.own.exchange.sign()
+        if self.owner.exchange is not None:
+            self.owner.exchange.sign()
         return rest
 
     @property
     def _exchange(self) -> Exchange:
         """The benchmark. Raises `PageRefused` where there is none."""
-        if self.own.exchange is None:
+        if self.owner.exchange is None:
             raise PageRefused(404, "nothing is here")
-        return self.own.exchange
+        return self.owner.exchange
 
     def _get(self, path: str) -> None:
-        if path in self.own.files:
-            self._file(self.own.files[path])
+        if path in self.owner.files:
+            self._file(self.owner.files[path])
         elif path == "plan.json":
             self._send(self._exchange.plan_json(), ".json", store=False)
-        elif found := re.fullmatch(r"files/(\d{1,6})", path):
-            self._file(self._exchange.jobs[self._number(found[1])].artifact.path)
-        elif found := re.fullmatch(r"vectors/(\d{1,6})/([A-Za-z0-9_.-]{1,200})", path):
-            exchange, number, name = self._exchange, self._number(found[1]), found[2]
+        elif match := re.fullmatch(r"files/(\d{1,6})", path):
+            self._file(self._exchange.jobs[self._number(match[1])].artifact.path)
+        elif match := re.fullmatch(r"vectors/(\d{1,6})/([A-Za-z0-9_.-]{1,200})", path):
+            exchange, number, name = self._exchange, self._number(match[1]), match[2]
             body = (
                 exchange.vectors_json(number)
                 if name == "vectors.json"
@@ -252,23 +252,23 @@ class _PageHandler(BaseHTTPRequestHandler):
     def _page_file(self, path: str) -> None:
         if not all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", part) for part in path.split("/")):
             raise PageRefused(404, "there is no such file")
-        file = (self.own.page / path).resolve()
-        if not file.is_relative_to(self.own.page) or not file.is_file():
+        file = (self.owner.page / path).resolve()
+        if not file.is_relative_to(self.owner.page) or not file.is_file():
             raise PageRefused(404, "there is no such file")
         self._file(file)
 
     def _post(self, path: str) -> None:
-        found = re.fullmatch(r"(progress|report|row/(\d{1,6}))", path)
-        if found is None:
+        match = re.fullmatch(r"(progress|report|row/(\d{1,6}))", path)
+        if match is None:
             raise PageRefused(404, "nothing is here")
         exchange = self._exchange
-        number = self._number(found[2]) if found[2] else 0
+        number = self._number(match[2]) if match[2] else 0
         body = self._body(MAX_POSTS[path.partition("/")[0]])
         if path == "progress":
             exchange.take_progress(body)
         elif path == "report":
             exchange.take_report(body)
-            self.own.used = True
+            self.owner.used = True
         else:
             exchange.take_row(number, body)
         self._json(200, {"taken": True})

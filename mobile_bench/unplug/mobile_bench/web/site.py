@@ -62,11 +62,11 @@ def serve_site(
 
 def _guarded(page: Path, guard: Guard, folder: Path) -> dict[str, Path]:
     """The files of a guard by their addresses, the made ones in a folder."""
-    found = {}
+    files = {}
     for name, raw in guard.pages(page).items():
         (folder / name).write_bytes(raw)
-        found[name] = folder / name
-    return found if guard.bundle is None else {**found, BUNDLE: guard.bundle}
+        files[name] = folder / name
+    return files if guard.bundle is None else {**files, BUNDLE: guard.bundle}
 
 
 def write_site(files: Mapping[str, Path], out: Path, guard: Guard | None = None) -> int:

@@ -165,12 +165,12 @@ def identity(condition: Condition) -> dict[str, Any]:
     """
     resolved: Any = condition.resolve()
     settings = {}
-    for item in fields(resolved):
-        value = getattr(resolved, item.name)
-        if _is_path(item, value):
+    for setting in fields(resolved):
+        value = getattr(resolved, setting.name)
+        if _is_path(setting, value):
             value = f"sha256:{sha256_tree(Path(value))[0]}"
-        if not item.metadata.get("machine"):
-            settings[item.name] = value
+        if not setting.metadata.get("machine"):
+            settings[setting.name] = value
     versions = dict(filter(None, (_installed(names) for names in condition.packages)))
     return {
         "kind": condition.kind,
@@ -193,16 +193,16 @@ def portable(condition: Condition) -> dict[str, str]:
     """
     resolved: Any = condition.resolve()
     usual = type(resolved)()
-    found = {}
-    for item in fields(resolved):
-        value = getattr(resolved, item.name)
+    chosen = {}
+    for setting in fields(resolved):
+        value = getattr(resolved, setting.name)
         if (
-            value != getattr(usual, item.name)
-            and not item.metadata.get("machine")
-            and not _is_path(item, value)
+            value != getattr(usual, setting.name)
+            and not setting.metadata.get("machine")
+            and not _is_path(setting, value)
         ):
-            found[item.name] = str(value)
-    return found
+            chosen[setting.name] = str(value)
+    return chosen
 
 
 def _is_path(item: Field[Any], value: Any) -> bool:

@@ -144,8 +144,8 @@ class Depth(Condition):
             resized_BCHW = torch.nn.functional.interpolate(
                 depth_BHW[:, None], size=(height, width), mode="bicubic", align_corners=False
             )
-        found: NDArray[np.float32] = resized_BCHW[0, 0].cpu().numpy()
-        return found
+        depth_HW: NDArray[np.float32] = resized_BCHW[0, 0].cpu().numpy()
+        return depth_HW
 
     @cached_property
     def _opened(self) -> tuple[Any, Any, Any]:

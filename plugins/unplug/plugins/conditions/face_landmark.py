@@ -195,8 +195,8 @@ def faces_of(
     """Landmarks (478, 2) of each face in a picture, in its pixels, in the detector's order; see
     `detect`.
     """
-    found = detect(landmarker, image_HWC, task, PAGE, enlarge=enlarge).face_landmarks
-    return [placed(face, image_HWC) for face in found]
+    faces = detect(landmarker, image_HWC, task, PAGE, enlarge=enlarge).face_landmarks
+    return [placed(face, image_HWC) for face in faces]
 
 
 def _area(face_K2: NDArray[np.float32]) -> float:

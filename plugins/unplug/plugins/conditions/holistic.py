@@ -111,15 +111,15 @@ class Holistic(LineDrawing):
 
     def figures(self, image_HWC: Picture, window: PictureWindow) -> list[DrawnFigure]:
         """One figure for each part that was found: the pose, the hands, the face."""
-        found = self._found(image_HWC)
-        lines = {"pose": pose_lines(frozenset(found)), "face": face_lines("unplug")}
+        parts = self._found(image_HWC)
+        lines = {"pose": pose_lines(frozenset(parts)), "face": face_lines("unplug")}
         return [
             DrawnFigure(
                 points_K2=pixels(points, image_HWC),
                 visible_K=visible(points),
                 lines=lines[part] if part in lines else hand_lines(part),
             )
-            for part, points in found.items()
+            for part, points in parts.items()
         ]
 
     def _found(self, image_HWC: Picture) -> dict[str, Any]:
@@ -132,10 +132,10 @@ class Holistic(LineDrawing):
 
         with open_task(task, PAGE, create) as landmarker:
             result = detect(landmarker, image_HWC, task, PAGE)
-        found = {part: getattr(result, f"{part}_landmarks") for part in PARTS}
-        found = {part: points for part, points in found.items() if points}
-        if not found:
+        parts = {part: getattr(result, f"{part}_landmarks") for part in PARTS}
+        parts = {part: points for part, points in parts.items() if points}
+        if not parts:
             raise NoFaceError(
                 "picture", "no person found", "Give a picture that shows a person, large enough"
             )
-        return found
+        return parts

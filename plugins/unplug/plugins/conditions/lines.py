@@ -1,4 +1,4 @@
-"""Line drawings of landmarks by MediaPipe's drawing utilities, fine enough for small networks.
+"""Line drawings of landmarks as MediaPipe's utilities draw them, fine enough for small networks.
 
 A network at 128 px would lose what a line's integer end points round away. So the lines are drawn
 on a canvas of 512 px or more, a whole multiple of the size wanted, as much thicker, and shrunk by
@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,9 @@ def _cut(
     width: int,
     thickness: int,
 ) -> Picture:
-    """Draws with a margin and cuts it off: the utilities drop whole lines that leave the canvas."""
+    """Draws with a margin and cuts it off: OpenCV would cut a line itself, and by a pixel otherwise
+    than the whole line runs.
+    """
     margin = _margin(figures, placed, height, width)
     larger = np.zeros((height + 2 * margin, width + 2 * margin, 3), np.uint8)
     for figure, points_K2 in zip(figures, placed, strict=True):
@@ -119,23 +121,16 @@ def _margin(
 def _lines(
     canvas_HWC: Picture, figure: DrawnFigure, points_K2: NDArray[np.int64], thickness: int
 ) -> None:
-    from mediapipe.tasks.python.components.containers.landmark import NormalizedLandmark
-    from mediapipe.tasks.python.vision import drawing_utils
+    """As MediaPipe's drawing utilities do: a line whose end is invisible or outside is left out."""
+    import cv2
 
     height, width = canvas_HWC.shape[:2]
-    landmarks = [
-        # The utilities floor x * width: half a pixel more keeps that from ending one pixel short.
-        NormalizedLandmark(x=(x + 0.5) / width, y=(y + 0.5) / height, visibility=float(seen))
-        for (x, y), seen in zip(points_K2.tolist(), figure.visible_K.tolist(), strict=True)
-    ]
-    styles: dict[tuple[int, int], Any] = {
-        (line.start, line.end): drawing_utils.DrawingSpec(color=line.colour, thickness=thickness)
-        for line in figure.lines
-    }
-    # It says BGR, but only counts the channels: with colours in RGB the canvas is RGB.
-    drawing_utils.draw_landmarks(
-        canvas_HWC, landmarks, figure.lines, None, styles, is_drawing_landmarks=False
-    )
+    inside_K2 = (points_K2 >= 0) & (points_K2 < (width, height))
+    drawn_K = inside_K2.all(axis=1) & figure.visible_K
+    corners = points_K2.tolist()
+    for line in figure.lines:
+        if drawn_K[line.start] and drawn_K[line.end]:
+            cv2.line(canvas_HWC, corners[line.start], corners[line.end], line.colour, thickness)
 
 
 class LineDrawing(Condition):

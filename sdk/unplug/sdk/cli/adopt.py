@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from unplug.core import InputError
+
 from .base import Common, Outcome, command, settings
-from .options import data_option, out_option
-from .options_of import ConfiguredCommand
+from .options import data_option, option, out_option, path_option
+from .options_of import ConfiguredCommand, given
+
+if TYPE_CHECKING:
+    from unplug.plugins import Checkpoint
+    from unplug.sdk.learning.data import Split
 
 
 @click.command(
@@ -19,15 +25,13 @@ from .options_of import ConfiguredCommand
 @click.argument("factory", metavar="FACTORY")
 @data_option
 @out_option("Checkpoint folder to write.")
-@click.option(
+@path_option(
     "--weights",
-    type=click.Path(path_type=Path),
     help="Safetensors of the trained network; without, it is trained here.",
 )
-@click.option(
+@path_option(
     "--split",
     "split_file",
-    type=click.Path(path_type=Path),
     help="Who trained it: a file of `unplug data split`.",
 )
 @click.option(
@@ -35,10 +39,8 @@ from .options_of import ConfiguredCommand
     metavar="A,B,...",
     help="Borders of its age groups in years, or yearly (0,1,...,100); default: ours.",
 )
-@click.option(
-    "--mean", default="0.5,0.5,0.5", show_default=True, help="It sees (RGB in [0, 1] - mean) / std."
-)
-@click.option("--std", default="0.5,0.5,0.5", show_default=True, help="See --mean.")
+@option("--mean", default="0.5,0.5,0.5", help="It sees (RGB in [0, 1] - mean) / std.")
+@option("--std", default="0.5,0.5,0.5", help="See --mean.")
 @click.option(
     "--argument",
     "pairs",
@@ -59,7 +61,7 @@ def adopt(
     std: str,
     pairs: tuple[str, ...],
     common: Common,
-    **recipe_options: Any,
+    **options: Any,
 ) -> Outcome:
     """Make a network of your own an age predictor that every command works on.
 
@@ -68,16 +70,14 @@ def adopt(
     answers one logit an age group. Nobody but you knows who trained it, so --weights needs --split
     (or data with official parts). The recipe's options say how it would be trained again.
     """
-    from unplug.core import InputError
     from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, is_trusted
     from unplug.sdk.forgetting.tasks import adopt as adopt_weights
     from unplug.sdk.forgetting.tasks import check_and_trust, check_network, check_new, train_age
     from unplug.sdk.learning.data import load_dataset, load_split, make_split
     from unplug.sdk.learning.training import Recipe, parse_edges
 
-    chosen = {key: value for key, value in recipe_options.items() if value is not None}
     borders = tuple(map(float, AGE_EDGES)) if edges is None else parse_edges(edges)
-    recipe = Recipe(**chosen, size=ADOPTED, dropout=0.0, edges=borders)
+    recipe = Recipe(**given(Recipe, options), size=ADOPTED, dropout=0.0, edges=borders)
     arguments = {name: _value(text) for name, text in settings(pairs).items()}
     adopted = Adopted(
         factory=factory, arguments=arguments, mean=_three("--mean", mean), std=_three("--std", std)
@@ -115,14 +115,17 @@ def adopt(
         done = adopt_weights(
             adopted, weights, dataset, split, recipe, out, seed=common.seed, device=common.device
         )
-    metrics = done.record["metrics"]
+    return _told(done, factory, split, out)
+
+
+def _told(done: Checkpoint, factory: str, split: Split, out: Path) -> Outcome:
+    metrics, notes = done.record["metrics"], done.record["adopted"]["notes"]
     count = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [f"saved {out}: {factory}, {count / 1e6:.2f} M parameters"]
     lines += [
         f"{name:<11}{row['n']:>6} samples  MAE {row['mae']:5.2f} years"
         for name, row in metrics.items()
     ]
-    notes = done.record["adopted"]["notes"]
     lines += [f"note: {note}" for note in notes]
     value = {
         "out": str(out),
@@ -130,8 +133,9 @@ def adopt(
         "parameters": count,
         "metrics": metrics,
         "split_sha256": split.sha256,
+        "notes": notes,
     }
-    return Outcome(value=value | {"notes": notes}, text="\n".join(lines))
+    return Outcome(value=value, text="\n".join(lines))
 
 
 def _value(text: str) -> Any:
@@ -143,7 +147,6 @@ def _value(text: str) -> Any:
 
 
 def _three(option: str, text: str) -> tuple[float, float, float]:
-    from unplug.core import InputError
 
     try:
         first, second, third = map(float, text.split(","))

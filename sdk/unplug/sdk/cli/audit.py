@@ -12,7 +12,16 @@ from unplug.core import NONE, plain, table
 from unplug.sdk import journey
 
 from .base import Common, Outcome, command, folded, names
-from .options import base_option, data_option, fleet_option, forget_option, out_option
+from .options import (
+    base_option,
+    data_option,
+    fleet_option,
+    forget_option,
+    option,
+    out_option,
+    path_option,
+    paths_argument,
+)
 
 if TYPE_CHECKING:
     from unplug.sdk.evidence.auditing import AuditReport, Estimate, ModelAudit
@@ -22,55 +31,48 @@ HEADS = {"artifact": "file"}
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@paths_argument("models")
 @data_option
 @forget_option
-@click.option(
+@path_option(
     "--original",
-    type=click.Path(path_type=Path),
     help="The model before forgetting (default: from the record).",
 )
-@click.option(
+@path_option(
     "--retrained",
-    type=click.Path(path_type=Path),
     help="The oracle: retrained without the forget set.",
 )
-@click.option(
+@path_option(
     "--references",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="Reference models for RMIA and LiRA; may be repeated.",
 )
-@click.option(
+@option(
     "--train-references",
     type=click.IntRange(0, 64),
     default=0,
-    show_default=True,
     help="Train this many reference models (each costs a retraining) into OUT's folder.",
 )
 @fleet_option
 @click.option("--attacks", default="", help="Comma-separated (default: all that can run).")
-@click.option(
+@path_option(
     "--original-artifact",
     "original_artifacts",
     multiple=True,
-    type=click.Path(path_type=Path),
     help=(
         "The original's export, to compare an exported file of the same form with (default: made "
         "now); may be repeated."
     ),
 )
-@click.option(
+@path_option(
     "--retrained-artifact",
     "retrained_artifacts",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="The same of the retrained model; may be repeated.",
 )
-@click.option(
+@option(
     "--rounding/--no-rounding",
     default=True,
-    show_default=True,
     help="Measure what export did to the edit.",
 )
 @click.option(
@@ -109,9 +111,7 @@ def audit(
         forget_file,
         attacks=names(attacks) or None,
         work=out.parent,
-        seed=common.seed,
-        device=common.device_name,
-        show=common.show,
+        **common.shared,
         say=common.say,
         **options,
     )
@@ -178,11 +178,11 @@ def _attacks(model: ModelAudit, shown: Sequence[ModelAudit], too_few: str | None
     from unplug.sdk.evidence.auditing import against
 
     rows = []
-    for name in dict.fromkeys(name for item in shown for name in item.attacks):
+    for name in dict.fromkeys(name for beside in shown for name in beside.attacks):
         row = {"attack": plain(name, 14)}
-        for item in shown:
-            row[HEADS.get(item.role, item.role)] = (
-                f"{item.attacks[name].auc.value:.3f}" if name in item.attacks else NONE
+        for beside in shown:
+            row[HEADS.get(beside.role, beside.role)] = (
+                f"{beside.attacks[name].auc.value:.3f}" if name in beside.attacks else NONE
             )
         if name in model.attacks and (gap := model.attacks[name].gap) is not None:
             row |= {"minus retrained (95 %)": _span(gap, sign=True), "": against(gap, too_few)}
@@ -242,8 +242,8 @@ def _more(model: ModelAudit) -> Iterator[str]:
             "forget set, "
             f"{_span(share.retain, 2)} of the retain set"
         )
-    if (found := model.most_standing_out) is not None:
-        row, together = found
+    if (standing := model.most_standing_out) is not None:
+        row, together = standing
         places = [
             ("confidence", row.confidence),
             *(() if row.error is None else (("error", row.error),)),

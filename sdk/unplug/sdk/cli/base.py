@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -84,6 +84,11 @@ class Common:
 
         return pick_device(self.device_name)
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What most steps of the journey take from here."""
+        return {"seed": self.seed, "device": self.device_name, "show": self.show}
+
     def say(self, line: str) -> None:
         """A progress line for people, on standard error."""
         if not self.as_json:
@@ -112,48 +117,11 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         try:
             with _terminable(), nullcontext() if kwargs.get("out") is None else hold(kwargs["out"]):
                 outcome = function(*args, common=common, **kwargs)
-            echo(
-                _json(clean(outcome.value), sort_keys=True) if as_json else with_flags(outcome.text)
-            )
-        except UnplugError as error:
-            _fail(error, as_json)
-        except KeyboardInterrupt:
-            _fail(Interrupted("interrupted", "", GO_ON), as_json)
-        except _Termination:
-            _fail(Terminated("terminated", "", GO_ON), as_json)
-        except MemoryError:
-            _fail(InputError("out of memory", "", OUT_OF_MEMORY), as_json)
-        except OSError as error:
-            why = error.strerror or str(error)
-            _fail(
-                InputError(
-                    str(error.filename or "writing"),
-                    why,
-                    "Check the path and the space on its disk",
-                ),
-                as_json,
-            )
-        except ModuleNotFoundError as error:
-            name = click.get_current_context().find_root().invoked_subcommand
-            _fail(missing_for(name, error) or _bug(error), as_json)
-        except _weights_errors() as error:
-            _fail(
-                OutputError(
-                    "weights",
-                    str(error),
-                    "Free space or change --out; nothing was left half-written",
-                ),
-                as_json,
-            )
-        except Exception as error:  # noqa: BLE001 (a bug must not leave with 1, which means that a gate failed)
-            if "allocate memory" in str(error) or "out of memory" in str(error):
-                _fail(
-                    InsufficientMemoryError(
-                        "out of memory", str(error).splitlines()[0], OUT_OF_MEMORY
-                    ),
-                    as_json,
-                )
-            _fail(_refused_by_python(error) or _bug(error), as_json)
+            value = clean(outcome.value)
+            echo(_json(value, sort_keys=True) if as_json else with_flags(outcome.text))
+        # A bug must not leave with 1, which means that a gate failed.
+        except (Exception, KeyboardInterrupt, _Termination) as error:  # noqa: BLE001
+            _fail(_told(error), as_json)
         sys.exit(0 if outcome.ok else 1)
 
     return wrapped
@@ -183,23 +151,42 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _weights_errors() -> tuple[type[Exception], ...]:
-    """What safetensors raises on a full disk (it is no `OSError`); asked for only once an error is
-    there.
-    """
-    module = sys.modules.get("safetensors")
-    return () if module is None else (module.SafetensorError,)
+def _told(error: BaseException) -> UnplugError:
+    """What to say of an error, whoever raised it."""
+    text = str(error)
+    if isinstance(error, UnplugError):
+        return error
+    if isinstance(error, KeyboardInterrupt):
+        return Interrupted("interrupted", "", GO_ON)
+    if isinstance(error, _Termination):
+        return Terminated("terminated", "", GO_ON)
+    if isinstance(error, MemoryError):
+        return InputError("out of memory", "", OUT_OF_MEMORY)
+    if isinstance(error, OSError):
+        place, fix = str(error.filename or "writing"), "Check the path and the space on its disk"
+        return InputError(place, error.strerror or text, fix)
+    if isinstance(error, ModuleNotFoundError):
+        name = click.get_current_context().find_root().invoked_subcommand
+        return missing_for(name, error) or _bug(error)
+    # What safetensors raises on a full disk is no `OSError`; asked for only where it is loaded.
+    weights = sys.modules.get("safetensors")
+    if weights is not None and isinstance(error, weights.SafetensorError):
+        fix = "Free space or change --out; nothing was left half-written"
+        return OutputError("weights", text, fix)
+    if "allocate memory" in text or "out of memory" in text:
+        return InsufficientMemoryError("out of memory", text.splitlines()[0], OUT_OF_MEMORY)
+    return _refused_by_python(error) or _bug(error)
 
 
-def _refused_by_python(error: Exception) -> UnplugError | None:
+def _refused_by_python(error: BaseException) -> UnplugError | None:
     """What Python itself finds wrong with a path or name; None for any other error."""
-    for kind, found, why in UNASKED:
-        if isinstance(error, kind) and found in str(error):
+    for kind, words, why in UNASKED:
+        if isinstance(error, kind) and words in str(error):
             return InputError("a path or name", f"{why} ({error})", "Check what was given")
     return None
 
 
-def _bug(error: Exception) -> UnplugError:
+def _bug(error: BaseException) -> UnplugError:
     """What to say of an error that nobody foresaw, after its traceback."""
     echo("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
     return UnplugError(
@@ -221,9 +208,8 @@ def _json(value: Any, *, sort_keys: bool = False) -> str:
     """In ASCII. JSON leaves one control character as it is, which `echo` would write as no JSON
     does.
     """
-    return json.dumps(value, indent=1, sort_keys=sort_keys, allow_nan=False).replace(
-        "\x7f", "\\u007f"
-    )
+    text = json.dumps(value, indent=1, sort_keys=sort_keys, allow_nan=False)
+    return text.replace("\x7f", "\\u007f")
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -250,9 +236,9 @@ def folded(text: str, indent: int = 2) -> str:
 def clean(value: Any) -> Any:
     """JSON without NaN or infinity (they become null), paths as text."""
     if isinstance(value, dict):
-        return {str(key): clean(item) for key, item in value.items()}
+        return {str(key): clean(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [clean(item) for item in value]
+        return [clean(inner) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str | int | float | bool) or value is None:
@@ -260,13 +246,12 @@ def clean(value: Any) -> Any:
     return str(value)
 
 
-def settings(pairs: tuple[str, ...]) -> dict[str, str]:
+def settings(pairs: Sequence[str], field: str = "set") -> dict[str, str]:
     """``KEY=VALUE`` options as a dictionary."""
     for pair in pairs:
         if "=" not in pair:
-            raise InputError(
-                f"--set {pair}", "it is not KEY=VALUE", "Write for example --set lr=0.001"
-            )
+            fix = f"Write for example `{field}` key=0.5"
+            raise InputError(f"`{field}` {pair}", "it is not KEY=VALUE", fix)
     return dict(pair.split("=", 1) for pair in pairs)
 
 

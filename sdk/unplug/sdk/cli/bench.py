@@ -21,7 +21,7 @@ from .bench_estimate import estimate
 from .bench_import import import_
 from .bench_table import baselines
 from .bench_table import table as bench_table
-from .options import out_option
+from .options import option, out_option, path_argument, path_option, paths_argument
 from .options_of import ConfiguredCommand, given
 from .run_group import RunGroup
 
@@ -37,11 +37,10 @@ def bench() -> None:
 
 
 @bench.command(cls=ConfiguredCommand, config="unplug.mobile_bench:Plan", skip=("seed",))
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
+@paths_argument("files")
+@option(
     "--on",
     default="host",
-    show_default=True,
     metavar="DEVICES",
     help="Comma-separated, see `unplug list devices`; one of several as adb:SERIAL.",
 )
@@ -65,9 +64,8 @@ def bench() -> None:
         "whatever became of others."
     ),
 )
-@click.option(
+@path_option(
     "--checkpoint",
-    type=click.Path(path_type=Path),
     help="Check every run's output against this checkpoint.",
 )
 @out_option(
@@ -185,12 +183,11 @@ def _row(row: BenchRow) -> tuple[str, ...]:
 
 
 @bench.command()
-@click.argument("old", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
-@click.option(
+@path_argument("old")
+@path_argument("new")
+@option(
     "--fail-above",
     default="5%",
-    show_default=True,
     help="Slow-down that must not go through, say 5% or 0.05.",
 )
 @out_option("Comparison to write (JSON).", required=False)
@@ -208,11 +205,11 @@ def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Com
     from unplug.core import write_json
     from unplug.mobile_bench import BenchReport, compare_reports
 
-    found = compare_reports(
+    comparison = compare_reports(
         BenchReport.load(old), BenchReport.load(new), fail_above=_share(fail_above)
     )
     if out is not None:
-        write_json(out, asdict(found))
+        write_json(out, asdict(comparison))
     rows = [
         (
             row.file,
@@ -225,17 +222,19 @@ def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Com
             "FAILS" if row.fails else row.verdict,
             "; ".join(row.reasons),
         )
-        for row in found.changes
+        for row in comparison.changes
     ]
     text = table(("file", "on", "old ms", "new ms", "change (95 %)", "verdict", "notes"), rows)
-    for name, files in (("old", found.only_old), ("new", found.only_new)):
+    for name, files in (("old", comparison.only_old), ("new", comparison.only_new)):
         if files:
             text += f"\nOnly in the {name} report: {', '.join(files)}"
-    if found.unchecked:
-        text += f"\nNot checked, though valid in the old report: {', '.join(found.unchecked)}"
-    if not any(row.ratio for row in found.changes):
+    if comparison.unchecked:
+        text += f"\nNot checked, though valid in the old report: {', '.join(comparison.unchecked)}"
+    if not any(row.ratio for row in comparison.changes):
         text += "\nNothing could be compared, so nothing was checked."
-    return Outcome(value=asdict(found) | {"passed": found.passed}, text=text, ok=found.passed)
+    return Outcome(
+        value=asdict(comparison) | {"passed": comparison.passed}, text=text, ok=comparison.passed
+    )
 
 
 def _ms(value: float | None) -> str:

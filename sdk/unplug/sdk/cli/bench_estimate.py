@@ -11,7 +11,7 @@ import click
 from unplug.core import InputError, table
 
 from .base import Common, Outcome, command
-from .options import out_option
+from .options import out_option, path_argument, path_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import EstimateReport
@@ -21,18 +21,16 @@ AUTO = "auto"
 
 
 @click.command()
-@click.argument("artifacts", nargs=-1, type=click.Path(path_type=Path))
-@click.option(
+@path_argument("artifacts", nargs=-1)
+@path_option(
     "--rows",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="Bench report with rows of it; repeatable.",
 )
-@click.option(
+@path_option(
     "--artifacts",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="Files of those rows, or a folder of them; those beside the report are found without.",
 )
 @click.option("--delegate", help="Of the rows to calibrate on; default: that of most of them.")
@@ -69,8 +67,10 @@ def estimate(
     from unplug.mobile_bench import BenchReport, estimate_artifacts, known_devices, load_baselines
 
     if listed:
-        found = known_devices([BenchReport.load(path) for path in rows], load_baselines())
-        return Outcome(value=found, text=table(("device", "calibrated on"), sorted(found.items())))
+        devices = known_devices([BenchReport.load(path) for path in rows], load_baselines())
+        return Outcome(
+            value=devices, text=table(("device", "calibrated on"), sorted(devices.items()))
+        )
     if not artifacts:
         raise InputError(
             "estimate",
@@ -125,23 +125,18 @@ def text_of(report: EstimateReport) -> str:
     lines.append(report.error_text())
     lines.append(f"calibrated on {len(report.calibration)} {report.source}:")
     lines += [f"  {line}" for line in report.calibration]
+    warnings = list(dict.fromkeys(text for row in report.estimates for text in row.warnings))
     for name, notes in (
         ("source", report.sources),
         ("left out", report.left_out),
-        ("careful", _warnings(report)),
+        ("careful", warnings),
     ):
         lines += [f"{name}: {note}" for note in notes]
     return "\n".join(lines)
 
 
-def _warnings(report: EstimateReport) -> list[str]:
-    found = dict.fromkeys(warning for item in report.estimates for warning in item.warnings)
-    return list(found)
-
-
-for (
-    _parameter
-) in estimate.params:  # the shared option picks torch's device elsewhere; here it names a phone
-    if isinstance(_parameter, click.Option) and _parameter.name == "device_name":
-        _parameter.help = "Short name of the device, say pixel-3 or host; see --list."
-        _parameter.show_default = False
+# The shared option picks torch's device elsewhere; here it names a phone.
+for parameter in estimate.params:
+    if isinstance(parameter, click.Option) and parameter.name == "device_name":
+        parameter.help = "Short name of the device, say pixel-3 or host; see --list."
+        parameter.show_default = False

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unplug.core import InputError, table
 
 from .base import Common, Outcome, command
-from .options import given_option, out_option
+from .options import given_option, option, out_option, path_argument, path_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import BenchReport
@@ -28,10 +28,9 @@ OPTIONS = {
 
 
 @click.command("import")
-@click.argument("report", type=click.Path(path_type=Path))
-@click.option(
+@path_argument("report")
+@path_option(
     "--artifact",
-    type=click.Path(path_type=Path),
     help="Of an Xcode report: the Core ML file that was measured.",
 )
 @click.option(
@@ -43,45 +42,31 @@ OPTIONS = {
 @click.option(
     "--on", "device", metavar="NAME", help="Of an Xcode report: the device, say 'iPhone 15'."
 )
-@click.option(
-    "--os", "system", default="unknown", show_default=True, help="Its system, say 'iOS 18.1'."
-)
-@click.option(
+@option("--os", "system", default="unknown", help="Its system, say 'iOS 18.1'.")
+@option(
     "--compute-units",
     "units",
     type=click.Choice(["all", "cpu", "gpu", "ane"]),
     default="all",
-    show_default=True,
 )
 @out_option("Bench report to write (JSON).")
 @command
-def import_(
-    report: Path,
-    artifact: Path | None,
-    at: str | None,
-    unit: str | None,
-    device: str | None,
-    system: str,
-    units: str,
-    out: Path,
-    common: Common,
-) -> Outcome:
+def import_(report: Path, out: Path, common: Common, **measured: Any) -> Outcome:
     """Take in a report of the web page (a downloaded JSON) or of Xcode (NAME.mlperf).
 
     What can be worked out is worked out anew, and rules are applied here: rows that another program
     calls valid need not be.
     """
-    xcode = _is_xcode(report)
-    if not xcode and (option := given_option(*OPTIONS)):
-        raise InputError(
-            report.name,
-            f"a page's report says itself what --{OPTIONS[option]} would",
-            "Leave that out",
-        )
-    found = (
-        _of_xcode(report, artifact, at, unit, device, system, units) if xcode else _of_page(report)
-    )
-    found.save(out)
+    from unplug.mobile_bench import BenchReport, rechecked
+
+    if ".mlperf" in (report.suffix, report.parent.suffix):
+        taken = _of_xcode(report, **measured)
+    elif argument := given_option(*OPTIONS):
+        why = f"a page's report says itself what --{OPTIONS[argument]} would"
+        raise InputError(report.name, why, "Leave that out")
+    else:
+        taken = rechecked(BenchReport.load(report))
+    taken.save(out)
     rows = [
         (
             row.file,
@@ -90,42 +75,27 @@ def import_(
             "valid" if row.valid else "not ranked",
             "; ".join((*row.reasons, *row.warnings)),
         )
-        for row in found.rows
+        for row in taken.rows
     ]
     return Outcome(
-        value=asdict(found), text=table(("file", "device", "median ms", "row", "notes"), rows)
+        value=asdict(taken), text=table(("file", "device", "median ms", "row", "notes"), rows)
     )
-
-
-def _is_xcode(report: Path) -> bool:
-    return report.suffix == ".mlperf" or report.parent.suffix == ".mlperf"
-
-
-def _of_page(report: Path) -> BenchReport:
-    from unplug.mobile_bench import BenchReport, rechecked
-
-    return rechecked(BenchReport.load(report))
 
 
 def _of_xcode(
     report: Path,
+    *,
     artifact: Path | None,
-    at: str | None,
-    unit: str | None,
     device: str | None,
     system: str,
-    units: str,
+    **where: Any,
 ) -> BenchReport:
     from unplug.export import load_artifact
     from unplug.mobile_bench import BenchReport, read_xcode
 
     if artifact is None or device is None:
-        raise InputError(
-            report.name,
-            "an Xcode report names neither our file nor its card",
-            "Give --artifact FILE and --on NAME",
-        )
-    row = read_xcode(
-        report, load_artifact(artifact), at=at, unit=unit, device=device, os=system, units=units
-    )
+        why = "an Xcode report names neither our file nor its card"
+        raise InputError(report.name, why, "Give --artifact FILE and --on NAME")
+    loaded = load_artifact(artifact)
+    row = read_xcode(report, loaded, device=device, os=system, **where)
     return BenchReport(rows=(row,), seed=0, versions={}, git_revision=None)

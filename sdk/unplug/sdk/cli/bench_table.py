@@ -12,17 +12,16 @@ import click
 from unplug.core import table as plain_table
 
 from .base import Common, Outcome, command
-from .options import out_option
+from .options import option, out_option, path_argument
 
 
 @click.command()
-@click.argument("report", type=click.Path(path_type=Path))
-@click.option(
+@path_argument("report")
+@option(
     "--format",
     "form",
     type=click.Choice(["markdown", "csv"]),
     default="markdown",
-    show_default=True,
 )
 @out_option("File to write instead of printing.", required=False)
 @command
@@ -31,13 +30,13 @@ def table(report: Path, form: str, out: Path | None, common: Common) -> Outcome:
     from unplug.core import atomic_path
     from unplug.mobile_bench import BenchReport, csv_text, markdown
 
-    found = BenchReport.load(report)
-    text = csv_text(found) if form == "csv" else markdown(found)
+    bench = BenchReport.load(report)
+    text = csv_text(bench) if form == "csv" else markdown(bench)
     if out is not None:
         with atomic_path(out) as temporary:
             temporary.write_bytes(text.encode("utf-8"))  # CSV has its own line ends
-        return Outcome(value={"out": str(out), "rows": len(found.rows)}, text=str(out))
-    return Outcome(value=[asdict(row) for row in found.rows], text=text.rstrip("\r\n"))
+        return Outcome(value={"out": str(out), "rows": len(bench.rows)}, text=str(out))
+    return Outcome(value=[asdict(row) for row in bench.rows], text=text.rstrip("\r\n"))
 
 
 @click.command()
@@ -46,8 +45,8 @@ def baselines(common: Common) -> Outcome:
     """List published numbers with their sources: none of them was measured here."""
     from unplug.mobile_bench import NOT_OURS, listing, load_baselines
 
-    found = load_baselines()
+    published = load_baselines()
     return Outcome(
-        value=asdict(found),
-        text=f"{NOT_OURS} (read on {found.retrieved})\n{plain_table(*listing(found))}",
+        value=asdict(published),
+        text=f"{NOT_OURS} (read on {published.retrieved})\n{plain_table(*listing(published))}",
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,8 @@ from unplug.core import InputError, counted, hold
 
 from .base import Common, Outcome, command, percent
 from .bundle_push import push
+from .options import PATH, option, path_argument, path_option
+from .options_of import ConfiguredCommand, given
 
 if TYPE_CHECKING:
     from unplug.trust.bundle import Publication, Signing, Trust
@@ -20,113 +22,70 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def publication_options(function: F) -> F:
-    """What whoever signs says of a release, and the public half of a key behind a command."""
-    for option in reversed(
-        (
-            click.option(
-                "--public",
-                type=click.Path(path_type=Path),
-                help="The public key; needed where the key is a command.",
-            ),
-            click.option(
-                "--chain",
-                type=click.Path(path_type=Path),
-                metavar="FILE",
-                help=(
-                    "PEM: the key's certificate, then those above it; it is named by them, and "
-                    "--trust takes their root."
-                ),
-            ),
-            click.option(
-                "--name",
-                "product",
-                help="The product that releases are counted in (default: the bundle's name).",
-            ),
-            click.option(
-                "--number",
-                type=click.IntRange(1),
-                help="Of the release, counting up (default: 1, or one more).",
-            ),
-            click.option(
-                "--expires",
-                metavar="TIME",
-                help="UTC, like 2027-05-01T00:00:00Z; refused from then on.",
-            ),
-            click.option(
-                "--supersedes",
-                type=click.Path(path_type=Path),
-                multiple=True,
-                metavar="BUNDLE",
-                help="A bundle that this one takes the place of; may be repeated.",
-            ),
-            click.option(
-                "--revokes",
-                multiple=True,
-                metavar="ID",
-                help="SHA-256 of a manifest not to be used any more.",
-            ),
-            click.option(
-                "--answers",
-                multiple=True,
-                metavar="REQUEST",
-                help="Id of a request that it answers; names nobody.",
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+@dataclass(frozen=True, kw_only=True)
+class PublicationOrder:
+    """What whoever signs says of a release, and the public half of a key behind a command.
+
+    Args:
+        public: the public key; needed where the key is a command.
+        chain: PEM: the key's certificate, then those above it; it is named by them, and --trust
+            takes their root.
+        product: the product that releases are counted in (default: the bundle's name).
+        number: of the release, counting up (default: 1, or one more).
+        expires: UTC, like 2027-05-01T00:00:00Z; refused from then on.
+        supersedes: a bundle that this one takes the place of; may be repeated.
+        revokes: SHA-256 of a manifest not to be used any more.
+        answers: id of a request that it answers; names nobody.
+    """
+
+    public: Path | None = None
+    chain: Path | None = field(default=None, metadata={"metavar": "FILE"})
+    product: str | None = field(default=None, metadata={"flag": "--name"})
+    number: int | None = field(default=None, metadata={"range": (1, None)})
+    expires: str | None = field(default=None, metadata={"metavar": "TIME"})
+    supersedes: Sequence[Path] = field(default=(), metadata={"metavar": "BUNDLE"})
+    revokes: Sequence[str] = field(default=(), metadata={"metavar": "ID"})
+    answers: Sequence[str] = field(default=(), metadata={"metavar": "REQUEST"})
 
 
 trust_option = click.option(
     "--trust",
     "trusted",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     metavar="FILE",
     help="A public key, root certificates in PEM form, or an unplug-trust/1 JSON; may be repeated.",
 )
 
 
-def signing_of(
-    key: str,
-    where: Path,
-    public: Path | None,
-    chain: Path | None,
-    product: str | None,
-    number: int | None,
-    expires: str | None,
-    supersedes: tuple[Path, ...],
-    revokes: tuple[str, ...],
-    answers: tuple[str, ...],
-) -> Signing:
+def signing_of(key: str, where: Path, order: PublicationOrder) -> Signing:
     """The key and what it signs; all that can be wrong about them is found here, before any work."""
     from unplug.trust.bundle import Publication, Signing, load_signer, time_of
 
-    signer = load_signer(key, public, chain)
-    if expires is not None and time_of(expires) is None:
-        raise InputError(
-            f"--expires {expires}", "it is no UTC time", "Write for example 2027-05-01T00:00:00Z"
-        )
-    before = [_published(path) for path in supersedes]
-    said = Publication(
-        name=product or next((old.name for old, _ in before if old is not None), where.stem),
-        release=number or 1 + max((old.release for old, _ in before if old is not None), default=0),
-        expires=expires,
+    signer = load_signer(key, order.public, order.chain)
+    if order.expires is not None and time_of(order.expires) is None:
+        fix = "Write for example 2027-05-01T00:00:00Z"
+        raise InputError(f"--expires {order.expires}", "it is no UTC time", fix)
+    earlier = tuple(order.supersedes)
+    before = [_published(path) for path in earlier]
+    releases = [old for old, _ in before if old is not None]
+    new = Publication(
+        name=order.product or next((old.name for old in releases), where.stem),
+        release=order.number or 1 + max((old.release for old in releases), default=0),
+        expires=order.expires,
         supersedes=tuple(sha256 for _, sha256 in before),
-        revokes=revokes,
-        requests=answers,
+        revokes=tuple(order.revokes),
+        requests=tuple(order.answers),
     )
-    for old, _ in before:
-        if old is not None and (old.name != said.name or old.release >= said.release):
+    for old in releases:
+        if old.name != new.name or old.release >= new.release:
             why = (
                 f"it would take the place of release {old.release} of {old.name!r} as release "
-                f"{said.release} of {said.name!r}"
+                f"{new.release} of {new.name!r}"
             )
-            raise InputError(
-                "--supersedes", why, "Releases count up within one product; give --name or --number"
-            )
-    signing = Signing(signer=signer, publication=said, earlier=supersedes)
+            fix = "Releases count up within one product; give --name or --number"
+            raise InputError("--supersedes", why, fix)
+    signing = Signing(signer=signer, publication=new, earlier=earlier)
     signing.check()
     return signing
 
@@ -153,7 +112,7 @@ bundle.add_command(push)
 
 
 @bundle.command()
-@click.argument("out", metavar="NAME", type=click.Path(path_type=Path))
+@path_argument("out", metavar="NAME")
 @command
 def keygen(out: Path, common: Common) -> Outcome:
     """Make a key pair: NAME signs and stays secret, NAME.pub is for whoever verifies."""
@@ -167,22 +126,19 @@ def keygen(out: Path, common: Common) -> Outcome:
     return Outcome(value={"private": str(out), "public": f"{out}.pub", "hint": key.hint}, text=text)
 
 
-@bundle.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@bundle.command(cls=ConfiguredCommand, config="unplug.sdk.cli.bundle:PublicationOrder")
+@path_argument("path")
 @click.option(
     "--key", required=True, help="A file, env:NAME, or command:WORDS that sign standard input."
 )
-@publication_options
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Folder to write (default: in its place)."
-)
+@path_option("-o", "--out", help="Folder to write (default: in its place).")
 @command
-def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) -> Outcome:
+def sign(path: Path, key: str, out: Path | None, common: Common, **options: Any) -> Outcome:
     """Sign a bundle whose files and gates hold, as one release of a product."""
     from unplug.trust.bundle import sign_bundle
 
     out = out or path
-    signing = signing_of(key, out, **said)
+    signing = signing_of(key, out, PublicationOrder(**given(PublicationOrder, options)))
     id_ = sign_bundle(path, signing, out)
     publication = signing.publication
     text = (
@@ -201,11 +157,10 @@ def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) ->
 
 
 @bundle.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@path_argument("path")
 @trust_option
-@click.option(
+@path_option(
     "--newer",
-    type=click.Path(path_type=Path),
     multiple=True,
     metavar="BUNDLE",
     help=(
@@ -230,10 +185,10 @@ def verify(
             "Add --trust KEY.pub",
         )
     for seen in newer:
-        said = verify_bundle(seen, trust).publication
-        trust = None if trust is None or said is None else trust.after(said)
+        publication = verify_bundle(seen, trust).publication
+        trust = None if trust is None or publication is None else trust.after(publication)
     manifest = verify_bundle(path, trust)
-    count, gates, said = len(manifest.files), manifest.gates, manifest.publication
+    count, gates, publication = len(manifest.files), manifest.gates, manifest.publication
     overridden = {gate.name: gate.override for gate in gates if gate.override is not None}
     held = len(gates) - len(overridden)
     told = f"all {held} gates hold"
@@ -241,9 +196,9 @@ def verify(
         reasons = "; ".join(f"{name} ({reason})" for name, reason in overridden.items())
         told = f"{held} of {len(gates)} gates hold, {len(overridden)} were overridden: {reasons}"
     origin = "It is not signed: this shows integrity, not origin."
-    if trust is not None and said is not None:
-        until = f" until {said.expires}" if said.expires else ""
-        origin = f"It is signed: release {said.release} of {said.name}{until}."
+    if trust is not None and publication is not None:
+        until = f" until {publication.expires}" if publication.expires else ""
+        origin = f"It is signed: release {publication.release} of {publication.name}{until}."
     text = (
         f"{path}: {count} files match the manifest, {told}, and all of it is about one model. "
         f"{origin}"
@@ -253,26 +208,26 @@ def verify(
         "files": count,
         "gates": held,
         "overridden": overridden,
-        "signed": said is not None and trust is not None,
+        "signed": publication is not None and trust is not None,
         "id": bundle_id(path),
-        "publication": None if said is None else asdict(said),
+        "publication": None if publication is None else asdict(publication),
     }
     return Outcome(value=value, text=text)
 
 
 @bundle.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@path_argument("path")
 @command
 def inspect(path: Path, common: Common) -> Outcome:
     """Show what a bundle says of itself; nothing of it is verified."""
     from unplug.trust.bundle import bundle_id, read_manifest
 
     manifest = read_manifest(path)
-    lineage, said = manifest.lineage, manifest.publication
+    lineage, publication = manifest.lineage, manifest.publication
     lines = [
         f"{path}: {manifest.model_type}, not verified",
         f"id {bundle_id(path)}",
-        "never published" if said is None else _publication(said),
+        "never published" if publication is None else _publication(publication),
         f"forgot {counted(lineage.forget_samples, 'sample')} by {lineage.method} "
         f"at {percent(lineage.compute_fraction)} of retraining",
         f"checkpoint {lineage.checkpoint_sha256[:16]}  original {lineage.original_sha256[:16]}",
@@ -297,35 +252,36 @@ def _publication(said: Publication) -> str:
 
 
 @bundle.command()
-@click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
+@path_argument("before")
+@path_argument("after")
 @command
 def diff(before: Path, after: Path, common: Common) -> Outcome:
     """Show what differs between two bundles; nothing of them is verified."""
     from unplug.trust.bundle import diff_bundles, read_manifest
 
-    found = diff_bundles(read_manifest(before), read_manifest(after))
+    differences = diff_bundles(read_manifest(before), read_manifest(after))
     lines = [
-        *(f"+ {name} ({size:,} bytes)" for name, size in found.added.items()),
-        *(f"- {name} ({size:,} bytes)" for name, size in found.removed.items()),
-        *(f"~ {name} ({old:,} -> {new:,} bytes)" for name, (old, new) in found.changed.items()),
+        *(f"+ {name} ({size:,} bytes)" for name, size in differences.added.items()),
+        *(f"- {name} ({size:,} bytes)" for name, size in differences.removed.items()),
+        *(
+            f"~ {name} ({old:,} -> {new:,} bytes)"
+            for name, (old, new) in differences.changed.items()
+        ),
         *(
             f"  {name}: {str(old)[:100]} -> {str(new)[:100]}"
-            for name, (old, new) in found.facts.items()
+            for name, (old, new) in differences.facts.items()
         ),
     ]
-    return Outcome(value=asdict(found), text="\n".join(lines) or "no difference")
+    return Outcome(value=asdict(differences), text="\n".join(lines) or "no difference")
 
 
 def _folder(store: str, what: str) -> Callable[[F], F]:
-    return click.option(
-        f"--{store}", type=click.Path(path_type=Path), metavar="OUT", help=f"Write {what} here."
-    )
+    return click.option(f"--{store}", type=PATH, metavar="OUT", help=f"Write {what} here.")
 
 
 @bundle.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Zip file to write.")
+@path_argument("path")
+@path_option("-o", "--out", help="Zip file to write.")
 @_folder("play", "a module for Google Play's AI packs")
 @_folder("ios", "the files of an Apple Background Assets pack")
 @_folder("hub", "a Hugging Face model repository")
@@ -335,16 +291,13 @@ def _folder(store: str, what: str) -> Callable[[F], F]:
     "--allow-unsigned", is_flag=True, help="Deliver what nobody signed; the pack says so."
 )
 @click.option("--pack-name", help="Of the pack (default: the product's).")
-@click.option(
+@option(
     "--when",
     type=click.Choice(["at-install", "after-install", "on-demand"]),
     default="after-install",
-    show_default=True,
     help="Play and iOS: when it comes to a device.",
 )
-@click.option(
-    "--precision", default="fp32", show_default=True, help="Triton: which ONNX file it serves."
-)
+@option("--precision", default="fp32", help="Triton: which ONNX file it serves.")
 @click.option("--license", "license_", help="Hub: an identifier of its list of licenses.")
 @command
 def pack(

@@ -9,10 +9,11 @@ import click
 from unplug.core import temporary_folder
 
 from .base import Common, Outcome, command
+from .options import path_argument, path_option
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@path_argument("path")
 @click.option(
     "--android",
     "place",
@@ -22,9 +23,8 @@ from .base import Common, Outcome, command
     metavar="[SERIAL]",
     help="Over adb into the demo app, on the phone of this serial number, or the only one.",
 )
-@click.option(
+@path_option(
     "--trust",
-    type=click.Path(path_type=Path),
     metavar="KEY.pub",
     help="A public key, which the app then asks about.",
 )

@@ -13,6 +13,7 @@ import click
 from unplug.core import InputError, cache_dir, cache_entries, counted, size, table
 
 from .base import Common, Outcome, command
+from .options import path_option, spec_option
 
 
 @click.group()
@@ -57,11 +58,10 @@ def info(common: Common) -> Outcome:
 
 
 @cache.command()
-@click.option("--data", "spec", metavar="SPEC", help="What was made from this data.")
-@click.option(
+@spec_option("What was made from this data.", required=False)
+@path_option(
     "--forget",
     "forget_file",
-    type=click.Path(path_type=Path),
     help="What holds a picture of somebody whom this forget file names, of any data.",
 )
 @click.option("--all", "everything", is_flag=True, help="Everything.")
@@ -88,26 +88,15 @@ def purge(
     held = held_in_cache()
     people = []
     if forget_file is not None:
-        people = read_forget_names(forget_file, {name for item in held for name in item.names})
+        people = read_forget_names(forget_file, {name for entry in held for name in entry.names})
     chosen = held if everything else picked(held, data=spec, people=people)
-    total = size(sum(item.bytes for item in chosen))
-    if chosen and not yes:
-        if common.as_json or not sys.stdin.isatty():
-            why = (
-                f"{counted(len(chosen), 'entry', 'entries')} ({total}) to delete, and nobody is "
-                "there to ask"
-            )
-            raise InputError("unplug cache purge", why, "Add --yes")
-        if not click.confirm(
-            f"Delete {counted(len(chosen), 'entry', 'entries')} ({total}) of {cache_dir()}?"
-        ):
-            return Outcome(value=None, text="nothing was deleted")
-    freed = delete(chosen) if chosen else 0
+    if chosen and not yes and not _agreed(chosen, common):
+        return Outcome(value=None, text="nothing was deleted")
+    freed, left = delete(chosen) if chosen else 0, len(held) - len(chosen)
     lines = [
-        f"deleted {item.kind} of {item.data or 'unknown data'}, {size(item.bytes)}"
-        for item in chosen
+        f"deleted {entry.kind} of {entry.data or 'unknown data'}, {size(entry.bytes)}"
+        for entry in chosen
     ]
-    left = len(held) - len(chosen)
     lines.append(
         f"{size(freed)} deleted, {counted(left, 'other entry', 'other entries')} left in "
         f"{cache_dir()}"
@@ -116,6 +105,16 @@ def purge(
     )
     value = {"cache": str(cache_dir()), "deleted": _facts(chosen), "bytes": freed, "left": left}
     return Outcome(value=value, text="\n".join(lines))
+
+
+def _agreed(chosen: Sequence[Any], common: Common) -> bool:
+    """Whether whoever sits there says yes."""
+    entries = counted(len(chosen), "entry", "entries")
+    what = f"{entries} ({size(sum(entry.bytes for entry in chosen))})"
+    if common.as_json or not sys.stdin.isatty():
+        why = f"{what} to delete, and nobody is there to ask"
+        raise InputError("unplug cache purge", why, "Add --yes")
+    return click.confirm(f"Delete {what} of {cache_dir()}?")
 
 
 def _facts(held: Sequence[Any]) -> list[dict[str, Any]]:

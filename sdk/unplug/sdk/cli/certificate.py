@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command
-from .ledger_options import ledger_option
-from .options import out_option
+from .ledger_options import with_ledger
+from .options import PATH, out_option, path_argument, path_option
 
 if TYPE_CHECKING:
     from unplug.trust.bundle import PublicKey
+    from unplug.trust.ledger import Ledger
 
 
 class _Certificate(click.Group):
@@ -44,30 +45,29 @@ def certificate() -> None:
 bundle_option = click.option(
     "--bundle",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The bundle, a folder or zip file.",
 )
 
 
 def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     """``NAME=FILE``, or a file alone, as names of systems with their searches."""
-    found: dict[str, Path] = {}
+    systems: dict[str, Path] = {}
     for number, pair in enumerate(pairs, 1):
         name, equals, file = pair.partition("=")
         name, file = (name, file) if equals else (f"system {number}", pair)
-        if name in found or not name.strip() or len(name) > 60 or not name.isprintable():
+        if name in systems or not name.strip() or len(name) > 60 or not name.isprintable():
             raise InputError(
                 f"--trace {pair[:80]}",
                 "its name is empty, too long or given twice",
                 "Write NAME=trace.json",
             )
-        found[name] = Path(file)
-    return found
+        systems[name] = Path(file)
+    return systems
 
 
 @certificate.command()
 @click.argument("request")
-@ledger_option
 @bundle_option
 @click.option(
     "--trace",
@@ -93,15 +93,13 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
 @click.option(
     "--sign", "key", required=True, help="Sign with this key: a file, env:NAME, or command:WORDS."
 )
-@click.option(
+@path_option(
     "--public",
-    type=click.Path(path_type=Path),
     help="The public key; needed where the key is a command.",
 )
-@click.option(
+@path_option(
     "--trust",
     "trusted",
-    type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
     help=(
@@ -111,9 +109,10 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
 )
 @out_option("Folder to write.")
 @command
+@with_ledger
 def issue(
     request: str,
-    where: str | None,
+    opened: Ledger,
     bundle: Path,
     traces: tuple[str, ...],
     said: tuple[str, ...],
@@ -127,13 +126,12 @@ def issue(
     """Certify what was done about REQUEST: statements that others verify, and two pages to read."""
     from unplug.trust.bundle import load_signer
     from unplug.trust.certificates import issue_certificate, said_place
-    from unplug.trust.ledger import open_ledger
 
     from .bundle import trust_of
 
     done = issue_certificate(
         request,
-        ledger=open_ledger(where),
+        ledger=opened,
         bundle=bundle,
         signer=load_signer(key, public),
         out=out,
@@ -162,24 +160,21 @@ def issue(
 
 
 @certificate.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
+@path_argument("file")
+@path_option(
     "--key",
     required=True,
-    type=click.Path(path_type=Path),
     help="The issuer's public key, had by another way.",
 )
 @bundle_option
-@click.option(
+@path_option(
     "--policy",
-    type=click.Path(path_type=Path),
     help="Your limits, an unplug-certificate-policy/1 JSON.",
 )
 @click.option("--request", metavar="ID", help="The request that it must be about.")
-@click.option(
+@path_option(
     "--trust",
     "trusted",
-    type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
     help=(
@@ -200,7 +195,7 @@ def verify(
     """Check a certificate against the bundle and your own limits; no network (exit 1: something
     does not hold).
     """
-    from unplug.trust.certificates import check_certificate, read_policy, remainder
+    from unplug.trust.certificates import check_certificate, read_policy
 
     from .bundle import trust_of
 
@@ -208,66 +203,66 @@ def verify(
     done = check_certificate(
         file, _issuer(key), bundle, limits, request=request, trust=trust_of(trusted)
     )
-    found = done.certificate
+    stated = done.certificate
     value = {
         "file": str(file),
-        "request": found.request.id,
-        "bundle": found.model.bundle,
+        "request": stated.request.id,
+        "bundle": stated.model.bundle,
         "problems": list(done.problems),
         "ledger_key": done.ledger_key,
         **{
-            word: [line.place for line in found.places if line.outcome == word]
+            word: [line.place for line in stated.places if line.outcome == word]
             for word in ("kept", "unknown")
         },
     }
     if done.problems:
-        return Outcome(
-            value=value, text="\n".join(f"{file}: {line}" for line in done.problems), ok=False
-        )
+        text = "\n".join(f"{file}: {line}" for line in done.problems)
+        return Outcome(value=value, text=text, ok=False)
+    text = _holds(file, done)
+    if policy is None or done.ledger_key != "the policy":
+        text += "; give it in a policy, from elsewhere, to hold it to that"
+    return Outcome(value=value, text=text)
+
+
+def _holds(file: Path, done: Any) -> str:
+    from unplug.trust.certificates import remainder
+
+    stated = done.certificate
     held = (
-        f"{counted(len(found.ledger.entries), 'entry', 'entries')} of the ledger, "
-        f"{counted(len(found.evidence.gates), 'gate')}"
+        f"{counted(len(stated.ledger.entries), 'entry', 'entries')} of the ledger, "
+        f"{counted(len(stated.evidence.gates), 'gate')}"
     )
-    left = remainder(found.places)
+    left = remainder(stated.places)
     verdict = "what it says of the model holds" if left else "all of it holds, and nothing is kept"
-    text = (
-        f"{file}: request {found.request.id} was answered by the bundle {found.model.bundle[:16]}; "
-        f"{held}: {verdict}"
-    )
     stays = f"\nOf the person is {left}" if left else ""
-    source = f"The ledger's public key came from {done.ledger_key}"
-    more = (
-        ""
-        if policy and done.ledger_key == "the policy"
-        else "; give it in a policy, from elsewhere, to hold it to that"
+    return (
+        f"{file}: request {stated.request.id} was answered by the bundle "
+        f"{stated.model.bundle[:16]}; {held}: {verdict}{stays}\n"
+        f"The ledger's public key came from {done.ledger_key}"
     )
-    return Outcome(value=value, text=f"{text}{stays}\n{source}{more}")
 
 
 @certificate.command()
 @click.argument("request")
-@ledger_option
-@click.option(
+@path_option(
     "--certificate",
     "file",
-    type=click.Path(path_type=Path),
     help="Of this request: fills what it knows.",
 )
-@click.option(
+@path_option(
     "--key",
-    type=click.Path(path_type=Path),
     help="The public key of whoever issued the certificate.",
 )
 @out_option("Folder to write.")
 @command
+@with_ledger
 def templates(
-    request: str, where: str | None, file: Path | None, key: Path | None, out: Path, common: Common
+    request: str, opened: Ledger, file: Path | None, key: Path | None, out: Path, common: Common
 ) -> Outcome:
     """Draft the answer to the person; what is not known is left open and visible. It is no legal
     advice.
     """
     from unplug.trust.certificates import draft_answer, open_certificate
-    from unplug.trust.ledger import open_ledger
 
     if (file is None) != (key is None):
         raise InputError(
@@ -275,14 +270,14 @@ def templates(
             "a certificate counts only with its issuer's key",
             "Give --certificate and --key",
         )
-    found = None if file is None or key is None else open_certificate(file, _issuer(key))
-    if found is not None and found.request.id != request:
+    issued = None if file is None or key is None else open_certificate(file, _issuer(key))
+    if issued is not None and issued.request.id != request:
         raise InputError(
             str(file),
-            f"it is about the request {found.request.id}",
+            f"it is about the request {issued.request.id}",
             f"Give the certificate of {request}",
         )
-    path = draft_answer(request, open_ledger(where), out, found)
+    path = draft_answer(request, opened, out, issued)
     opens = path.read_text(encoding="utf-8").count("[TO FILL IN: ")
     text = f"{path}\n{counted(opens, 'place')} left to fill in. This is no legal advice."
     return Outcome(value={"out": str(out), "files": [str(path)], "to_fill_in": opens}, text=text)

@@ -2,57 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unplug.core import counted, seconds
 
 from .base import Common, Outcome, command, percent, settings
-from .options import base_option, checkpoint_argument, data_option, out_option
+from .options import (
+    base_option,
+    budget_option,
+    checkpoint_argument,
+    data_option,
+    opened,
+    option,
+    out_option,
+    path_option,
+    settings_option,
+)
+
+if TYPE_CHECKING:
+    from unplug.sdk.evidence.auditing import Certification
 
 
 @click.command()
 @checkpoint_argument
 @data_option
-@click.option(
+@path_option(
     "--fleet",
-    type=click.Path(path_type=Path),
     required=True,
     help="Folder that `unplug references` made of this checkpoint.",
 )
-@click.option("--method", default="folds", show_default=True, help="See `unplug list methods`.")
-@click.option(
-    "--budget",
-    type=float,
-    help="Fraction of retraining, compute and wall time each (default: the method's).",
-)
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A hyperparameter of the method; may be repeated.",
-)
-@click.option(
+@option("--method", default="folds", help="See `unplug list methods`.")
+@budget_option
+@settings_option("A hyperparameter of the method; may be repeated.")
+@option(
     "--people",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
     help="Whom one request names, at most.",
 )
-@click.option(
+@option(
     "--requests",
     type=click.IntRange(10, 2000),
     default=200,
-    show_default=True,
     help="Surrogate requests, each of other people and with a forget step of its own.",
 )
-@click.option(
+@path_option(
     "--like",
-    type=click.Path(path_type=Path),
     help=(
         "Forget file of a request: surrogates are people of about the same ages, and as many a "
         "request; never those."
@@ -72,42 +72,30 @@ def certify(
     on_bad: Any,
     fleet: Path,
     method: str,
-    budget: float | None,
     pairs: tuple[str, ...],
-    people: int,
-    requests: int,
     like: Path | None,
     workers: int | None,
     base: str | None,
     out: Path,
     common: Common,
+    **asked: Any,
 ) -> Outcome:
     """Say what a method leaves of one person, by letting it forget many others like her.
 
     Exit code 1 where the method is not certified: the evidence does not decide, or they are still
     told from strangers.
     """
-    from unplug.plugins import load_checkpoint
     from unplug.sdk.evidence.auditing import CertifyConfig
     from unplug.sdk.evidence.auditing import certify as run
-    from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.learning.data import load_dataset, read_forget_file
+    from unplug.sdk.learning.data import read_forget_file
 
-    original = load_checkpoint(checkpoint)
-    task = task_of(original, device=common.device, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
+    original, _, dataset = opened(checkpoint, spec, on_bad, base, common)
     named = () if like is None else tuple(read_forget_file(like, dataset))
     config = CertifyConfig(
-        method=method,
-        options=settings(pairs),
-        budget=budget,
-        people=people,
-        requests=requests,
-        like=named,
-        seed=common.seed,
+        method=method, options=settings(pairs), like=named, seed=common.seed, **asked
     )
     common.say(
-        f"forgetting {counted(requests, 'request')} of {people} by {method}, one after the other "
+        f"forgetting {counted(config.requests, 'request')} of {config.people} by {method}, one after the other "
         "..."
     )
     done = run(
@@ -122,23 +110,30 @@ def certify(
         workers=workers,
         show=common.show,
     )
-    lines = [f"{done.verdict}: {done.why}"]
+    return Outcome(
+        value=asdict(done), text="\n".join(_lines(done, out)), ok=done.verdict == "certified"
+    )
+
+
+def _lines(done: Certification, out: Path) -> Iterator[str]:
+    yield f"{done.verdict}: {done.why}"
     for name, leak in done.leaks.items():
-        shown = [
-            f"{item.value:+.3f} ({item.low:+.3f} to {item.high:+.3f})"
-            for item in (leak.before, leak.auc)
-        ]
-        moments = f"shift {leak.shift.value:+.2f} sd, spread {leak.spread.value:.2f}"
-        lines.append(
-            f"{name:<12}AUC above strangers: before {shown[0]}, after {shown[1]}; {moments}"
+        before, after = (
+            f"{auc.value:+.3f} ({auc.low:+.3f} to {auc.high:+.3f})"
+            for auc in (leak.before, leak.auc)
         )
-    lines += [
+        moments = f"shift {leak.shift.value:+.2f} sd, spread {leak.spread.value:.2f}"
+        yield f"{name:<12}AUC above strangers: before {before}, after {after}; {moments}"
+    yield (
         f"a model that never saw them would be certified in {percent(done.exact_passes)} of such "
-        "runs",
+        "runs"
+    )
+    yield (
         f"error, of the original's: x{done.test_error.value:.3f} on unseen people, "
-        f"x{done.retain_error.value:.3f} on who stays",
+        f"x{done.retain_error.value:.3f} on who stays"
+    )
+    yield (
         f"a forget step took {percent(done.compute)} of retraining; all of them "
-        f"{seconds(done.seconds)}",
-        f"saved {out / 'certification.json'}",
-    ]
-    return Outcome(value=asdict(done), text="\n".join(lines), ok=done.verdict == "certified")
+        f"{seconds(done.seconds)}"
+    )
+    yield f"saved {out / 'certification.json'}"

@@ -29,118 +29,39 @@ class LazyCommand(NamedTuple):
     extra: str | None = None
 
 
+_LINES: tuple[tuple[str, str, str | None], ...] = (
+    ("demo", "The whole journey on synthetic faces, then an HTML report.", "demo"),
+    ("data", "Make synthetic faces, describe data, draw a forget set.", "forget"),
+    ("cache", "Show or delete decoded pictures that are kept.", None),
+    ("condition", "Draw landmarks, body, depth or edges of pictures.", "conditions"),
+    ("train", "Train a model.", "forget"),
+    ("adopt", "Make a network of your own work with every command.", "forget"),
+    ("generate", "Draw pictures from a prompt, steered by plugins.", "phone"),
+    ("page", "Let a browser draw with an exported base.", "phone"),
+    ("forget", "Unlearn a forget set within a budget.", "forget"),
+    ("head", "Let a phone add people and forget them by itself.", "forget"),
+    ("certify", "Say what a method leaves of one person, from many others like her.", "forget"),
+    ("references", "Train models of person folds once, evidence for later requests.", "forget"),
+    ("evaluate", "Judge age models at age limits, by year and group.", "forget"),
+    ("audit", "Attack a checkpoint or an exported file; compare with retraining.", "forget"),
+    ("export", "Convert a checkpoint to LiteRT, Core ML and ONNX.", "phone"),
+    ("parity", "Compare exported files with their checkpoint.", "phone"),
+    ("run", "Run any exported file or checkpoint on pictures or arrays.", "run"),
+    ("threshold", "Find from where on over, under or unsure holds an error limit.", "forget"),
+    ("bench", "Time exported files; compare two reports.", "bench"),
+    ("release", "Forget, audit, export, check, time and bundle, or refuse.", "forget"),
+    ("bundle", "Sign, verify, compare or pack bundles.", None),
+    ("ledger", "Keep requests on record, with deadlines and proofs.", "ledger"),
+    ("serve", "Take requests over HTTP, release, and answer pictures.", "serve"),
+    ("trace", "Find what still holds a person, or was trained on them.", "forget"),
+    ("certificate", "Certify what was done about a request, or verify that.", "ledger"),
+    ("report", "Turn JSON reports into one HTML page.", "report"),
+    ("list", "List methods, attacks, targets, precisions, devices, data kinds.", "forget"),
+)
+_ELSEWHERE = {"serve": "unplug.serve.command:serve", "list": "unplug.sdk.cli.list:list_"}
 COMMANDS = {
-    "demo": LazyCommand(
-        "unplug.sdk.cli.demo:demo",
-        "The whole journey on synthetic faces, then an HTML report.",
-        "demo",
-    ),
-    "data": LazyCommand(
-        "unplug.sdk.cli.data:data",
-        "Make synthetic faces, describe data, draw a forget set.",
-        "forget",
-    ),
-    "cache": LazyCommand(
-        "unplug.sdk.cli.cache:cache", "Show or delete decoded pictures that are kept."
-    ),
-    "condition": LazyCommand(
-        "unplug.sdk.cli.condition:condition",
-        "Draw landmarks, body, depth or edges of pictures.",
-        "conditions",
-    ),
-    "train": LazyCommand("unplug.sdk.cli.train:train", "Train a model.", "forget"),
-    "adopt": LazyCommand(
-        "unplug.sdk.cli.adopt:adopt",
-        "Make a network of your own work with every command.",
-        "forget",
-    ),
-    "generate": LazyCommand(
-        "unplug.sdk.cli.generate:generate",
-        "Draw pictures from a prompt, steered by plugins.",
-        "phone",
-    ),
-    "page": LazyCommand(
-        "unplug.sdk.cli.page:page", "Let a browser draw with an exported base.", "phone"
-    ),
-    "forget": LazyCommand(
-        "unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget.", "forget"
-    ),
-    "head": LazyCommand(
-        "unplug.sdk.cli.head:head", "Let a phone add people and forget them by itself.", "forget"
-    ),
-    "certify": LazyCommand(
-        "unplug.sdk.cli.certify:certify",
-        "Say what a method leaves of one person, from many others like her.",
-        "forget",
-    ),
-    "references": LazyCommand(
-        "unplug.sdk.cli.references:references",
-        "Train models of person folds once, evidence for later requests.",
-        "forget",
-    ),
-    "evaluate": LazyCommand(
-        "unplug.sdk.cli.evaluate:evaluate",
-        "Judge age models at age limits, by year and group.",
-        "forget",
-    ),
-    "audit": LazyCommand(
-        "unplug.sdk.cli.audit:audit",
-        "Attack a checkpoint or an exported file; compare with retraining.",
-        "forget",
-    ),
-    "export": LazyCommand(
-        "unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX.", "phone"
-    ),
-    "parity": LazyCommand(
-        "unplug.sdk.cli.parity:parity", "Compare exported files with their checkpoint.", "phone"
-    ),
-    "run": LazyCommand(
-        "unplug.sdk.cli.run:run",
-        "Run any exported file or checkpoint on pictures or arrays.",
-        "run",
-    ),
-    "threshold": LazyCommand(
-        "unplug.sdk.cli.threshold:threshold",
-        "Find from where on over, under or unsure holds an error limit.",
-        "forget",
-    ),
-    "bench": LazyCommand(
-        "unplug.sdk.cli.bench:bench", "Time exported files; compare two reports.", "bench"
-    ),
-    "release": LazyCommand(
-        "unplug.sdk.cli.release:release",
-        "Forget, audit, export, check, time and bundle, or refuse.",
-        "forget",
-    ),
-    "bundle": LazyCommand("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
-    "ledger": LazyCommand(
-        "unplug.sdk.cli.ledger:ledger",
-        "Keep requests on record, with deadlines and proofs.",
-        "ledger",
-    ),
-    "serve": LazyCommand(
-        "unplug.serve.command:serve",
-        "Take requests over HTTP, release, and answer pictures.",
-        "serve",
-    ),
-    "trace": LazyCommand(
-        "unplug.sdk.cli.trace:trace",
-        "Find what still holds a person, or was trained on them.",
-        "forget",
-    ),
-    "certificate": LazyCommand(
-        "unplug.sdk.cli.certificate:certificate",
-        "Certify what was done about a request, or verify that.",
-        "ledger",
-    ),
-    "report": LazyCommand(
-        "unplug.sdk.cli.report:report", "Turn JSON reports into one HTML page.", "report"
-    ),
-    "list": LazyCommand(
-        "unplug.sdk.cli.list:list_",
-        "List methods, attacks, targets, precisions, devices, data kinds.",
-        "forget",
-    ),
+    name: LazyCommand(_ELSEWHERE.get(name, f"unplug.sdk.cli.{name}:{name}"), line, extra)
+    for name, line, extra in _LINES
 }
 """In the order of the journey."""
 

@@ -11,13 +11,13 @@ import click
 from unplug.core import counted
 
 from .base import Common, Outcome, command, settings
-from .options import out_option
+from .options import PATH, option, out_option, settings_option
 
 SHOWN = 20
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path), metavar="IMAGE|FOLDER")
+@click.argument("source", type=PATH, metavar="IMAGE|FOLDER")
 @click.option(
     "--kind",
     required=True,
@@ -30,33 +30,25 @@ SHOWN = 20
     type=click.IntRange(16, 4096),
     help="Side in pixels, of the centre square. Default: the whole picture as it is.",
 )
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of the condition, such as low=50. May be repeated.",
-)
+@settings_option("A setting of the condition, such as low=50. May be repeated.")
 @click.option(
     "--task",
     type=click.Path(),
     help="MediaPipe's task file. Default: UNPLUG_FACE_LANDMARKER or UNPLUG_HOLISTIC_LANDMARKER.",
 )
-@click.option(
+@option(
     "--on-missing",
     type=click.Choice(["error", "skip"]),
     default="error",
-    show_default=True,
     help=(
         "In a folder, a picture without a face, or of several: refuse, or go on without it and "
         "count it."
     ),
 )
-@click.option(
+@option(
     "--on-bad",
     type=click.Choice(["error", "skip"]),
     default="error",
-    show_default=True,
     help="In a folder, an unreadable picture: refuse, or go on without it and count it.",
 )
 @command
@@ -104,13 +96,20 @@ def condition(
         "out": str(out),
         "images": len(rows),
         "skipped": skipped,
+        **{status: count[status] for status in ("written", "kept", "missing", "bad")},
     }
-    value |= {status: count[status] for status in ("written", "kept", "missing", "bad")}
-    counts = f"{count['written']} written, {count['kept']} kept, {count['bad']} unreadable"
-    counts += f", {count['missing']} without a face or with several"
-    lines = [f"{kind} of {counted(len(rows), 'picture')} in {out}: {counts}"]
-    lines += [f"  {row['image']}: {row['reason']}" for row in skipped[:SHOWN]]
-    lines += (
-        [f"  and {len(skipped) - SHOWN} more (--json lists all)"] if len(skipped) > SHOWN else []
+    return Outcome(value=value, text=_told(value))
+
+
+def _told(value: dict[str, Any]) -> str:
+    """What became of a folder's pictures, and why some were skipped."""
+    line = (
+        f"{value['kind']} of {counted(value['images'], 'picture')} in {value['out']}: "
+        f"{value['written']} written, {value['kept']} kept, {value['bad']} unreadable, "
+        f"{value['missing']} without a face or with several"
     )
-    return Outcome(value=value, text="\n".join(lines))
+    skipped = value["skipped"]
+    lines = [line, *(f"  {row['image']}: {row['reason']}" for row in skipped[:SHOWN])]
+    if len(skipped) > SHOWN:
+        lines.append(f"  and {len(skipped) - SHOWN} more (--json lists all)")
+    return "\n".join(lines)

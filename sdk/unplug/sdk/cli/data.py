@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import click
 from unplug.core import counted
 
 from .base import Common, Outcome, command
-from .options import out_option
+from .options import on_bad_option, option, out_option, path_argument, spec_option, split_options
+
+size_option = option(
+    "--size", type=click.IntRange(8, 1024), default=64, help="Side in pixels to decode to."
+)
 
 
 @click.group()
@@ -25,18 +30,15 @@ def data() -> None:
 
 
 @data.command()
-@click.option(
+@option(
     "--n",
     "count",
     type=click.IntRange(1, 1_000_000),
     default=100,
-    show_default=True,
     help="Pictures.",
 )
 @click.option("--subjects", type=click.IntRange(1, 1_000_000), help="People (default n / 5).")
-@click.option(
-    "--size", type=click.IntRange(16, 1024), default=256, show_default=True, help="Side in pixels."
-)
+@option("--size", type=click.IntRange(16, 1024), default=256, help="Side in pixels.")
 @out_option("Folder for the PNG files and labels.csv.")
 @command
 def synth(count: int, subjects: int | None, size: int, out: Path, common: Common) -> Outcome:
@@ -59,14 +61,8 @@ def synth(count: int, subjects: int | None, size: int, out: Path, common: Common
 
 @data.command()
 @click.argument("spec")
-@click.option(
-    "--size",
-    type=click.IntRange(8, 1024),
-    default=64,
-    show_default=True,
-    help="Side in pixels to decode to.",
-)
-@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
+@size_option
+@on_bad_option()
 @click.option("--ids", is_flag=True, help="List the sample ids and subjects too.")
 @command
 def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Outcome:
@@ -78,37 +74,8 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
     lines = [
         f"{spec}: {counted(value['samples'], 'sample')} at {size} px, "
         f"{value['subjects'] or 'unknown'} subjects",
-        f"digest    {value['digest']}",
-        f"unusable  {len(value['unusable'])}",
+        *_described(value),
     ]
-    lines += [f"          {item['id']}: {item['reason']}" for item in value["unusable"][:20]]
-    lines += [f"note      {line}" for line in value["told"]]
-    if value["left_out"]:
-        lines.append(f"left out  {sum(item['count'] for item in value['left_out'])}")
-        lines += [
-            f"          {item['count']} {item['reason']} (first: {item['first']})"
-            for item in value["left_out"]
-        ]
-    if value["ages"]["known"]:
-        ages = value["ages"]
-        lines.append(f"ages      {ages['min']:g} to {ages['max']:g}, mean {ages['mean']:.1f}")
-        top = max(ages["per_decade"])
-        for decade, number in enumerate(ages["per_decade"]):
-            if number:
-                lines.append(
-                    f"  {decade * 10:3d}-{decade * 10 + 9:<3d} {number:6d} "
-                    f"{'#' * max(1, round(40 * number / top))}"
-                )
-    lines += [f"class     {name}: {number}" for name, number in value["classes"].items()]
-    lines += [f"partition {name}: {number}" for name, number in value["partitions"].items()]
-    for name, found in value["attributes"].items():
-        lines.append(
-            f"attribute {name}: {', '.join(f'{what} {number}' for what, number in found.items())}"
-        )
-    if value["captions"]:
-        lines.append(
-            f"captions  {value['captions']['samples']}, the first: {value['captions']['first']}"
-        )
     if ids:
         value["ids"] = [
             {"id": sample.id, "subject": sample.subject, "age": sample.age}
@@ -118,26 +85,38 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
     return Outcome(value=value, text="\n".join(lines))
 
 
+def _described(value: Mapping[str, Any]) -> Iterator[str]:
+    """What `describe` says of a data set, a line a fact."""
+    yield f"digest    {value['digest']}"
+    yield f"unusable  {len(value['unusable'])}"
+    yield from (f"          {row['id']}: {row['reason']}" for row in value["unusable"][:20])
+    yield from (f"note      {line}" for line in value["told"])
+    if value["left_out"]:
+        yield f"left out  {sum(row['count'] for row in value['left_out'])}"
+        for row in value["left_out"]:
+            yield f"          {row['count']} {row['reason']} (first: {row['first']})"
+    ages = value["ages"]
+    if ages["known"]:
+        yield f"ages      {ages['min']:g} to {ages['max']:g}, mean {ages['mean']:.1f}"
+        top = max(ages["per_decade"])
+        for decade, number in enumerate(ages["per_decade"]):
+            if number:
+                bar = "#" * max(1, round(40 * number / top))
+                yield f"  {decade * 10:3d}-{decade * 10 + 9:<3d} {number:6d} {bar}"
+    yield from (f"class     {name}: {number}" for name, number in value["classes"].items())
+    yield from (f"partition {name}: {number}" for name, number in value["partitions"].items())
+    for name, counts in value["attributes"].items():
+        shares = ", ".join(f"{what} {number}" for what, number in counts.items())
+        yield f"attribute {name}: {shares}"
+    if captions := value["captions"]:
+        yield f"captions  {captions['samples']}, the first: {captions['first']}"
+
+
 @data.command()
 @click.argument("spec")
-@click.option(
-    "--size",
-    type=click.IntRange(8, 1024),
-    default=64,
-    show_default=True,
-    help="Side in pixels to decode to.",
-)
-@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
-@click.option(
-    "--validation",
-    type=float,
-    default=0.1,
-    show_default=True,
-    help="Fraction held out for validation.",
-)
-@click.option(
-    "--test", type=float, default=0.2, show_default=True, help="Fraction held out for test."
-)
+@size_option
+@on_bad_option()
+@split_options
 @out_option("Split file to write (for `unplug train age --split`).")
 @command
 def split(
@@ -168,18 +147,10 @@ def split(
 
 
 @data.command("pick-forget")
-@click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option(
-    "--data",
-    "spec",
-    required=True,
-    metavar="SPEC",
-    help="The data that the checkpoint was trained on.",
-)
-@click.option(
-    "--fraction", type=float, default=0.02, show_default=True, help="Of the training set."
-)
-@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
+@path_argument("checkpoint")
+@spec_option("The data that the checkpoint was trained on.")
+@option("--fraction", type=float, default=0.02, help="Of the training set.")
+@on_bad_option()
 @out_option("Forget file to write.")
 @command
 def pick_forget(

@@ -11,13 +11,13 @@ import click
 from unplug.core import percent, require_modules
 
 from .base import Common, Outcome, command, folded
-from .options import FloatRange, faces_option, out_option
+from .options import FloatRange, faces_option, on_bad_option, out_option, spec_option
 from .release import gate_lines
 
 
 @click.command()
-@click.option("--data", "spec", metavar="SPEC", help="Data (default: embedded synthetic faces).")
-@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
+@spec_option("Data (default: embedded synthetic faces).", required=False)
+@on_bad_option()
 @click.option(
     "--fraction",
     type=FloatRange(0, 1, min_open=True, max_open=True),

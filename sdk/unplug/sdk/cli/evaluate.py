@@ -14,7 +14,15 @@ from unplug.sdk import journey
 
 from .base import Common, Outcome, command, names
 from .bundle import trust_of, trust_option
-from .options import FloatRange, data_option, out_option, training_data_option
+from .options import (
+    FloatRange,
+    data_option,
+    option,
+    out_option,
+    path_option,
+    paths_argument,
+    training_data_option,
+)
 
 if TYPE_CHECKING:
     from unplug.sdk.evidence.assurance import EvaluationReport, ModelEvaluation, Rate
@@ -22,36 +30,32 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@paths_argument("models")
 @data_option
-@click.option(
+@option(
     "--protocol",
     default="fate-aev",
-    show_default=True,
     help="Which numbers; `unplug list age-protocols`.",
 )
-@click.option(
+@option(
     "--part",
     type=click.Choice(["test", "validation"]),
     default="test",
-    show_default=True,
     help="Whom to ask about, where these are the data of the training.",
 )
-@click.option(
+@path_option(
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    type=click.Path(path_type=Path),
     help=(
         "Of exported files: what they were exported from, whose record says what it learned from; "
         "may be repeated."
     ),
 )
-@click.option(
+@path_option(
     "--split",
     "splits",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="A split file that says so; may be repeated.",
 )
 @training_data_option
@@ -61,21 +65,19 @@ if TYPE_CHECKING:
     metavar="YEARS",
     help="T of Challenge-T, with commas (default: the protocol's, 18,21,23,25).",
 )
-@click.option(
+@option(
     "--max-fpr",
     "limit",
     type=FloatRange(0.0, 1.0, min_open=True, max_open=True),
     default=0.01,
-    show_default=True,
     help=(
         "Limit of false positives over minors that is to be shown; the report says how many people "
         "are missing to that."
     ),
 )
-@click.option(
+@path_option(
     "--face-landmarker",
     "landmarker",
-    type=click.Path(path_type=Path),
     envvar="UNPLUG_FACE_LANDMARKER",
     help=(
         "MediaPipe's face_landmarker.task: says of how many pictures nothing could be said, and "
@@ -118,17 +120,15 @@ def evaluate(
         spec,
         challenges=_years(challenges),
         trust=trust_of(trusted),
-        seed=common.seed,
-        device=common.device_name,
-        show=common.show,
+        **common.shared,
         **options,
     )
     report.save(out)
     for path in folders if card else ():
         if (judged := report.of(weights_sha256(path))) is not None:
             add_to_card(path, card_text(report, judged))
-    said = f"saved {out}; `unplug report {out} -o evaluation.html` draws it"
-    return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), said]))
+    saved = f"saved {out}; `unplug report {out} -o evaluation.html` draws it"
+    return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), saved]))
 
 
 def _years(text: str | None) -> tuple[float, ...]:
@@ -180,15 +180,15 @@ def _summary(report: EvaluationReport) -> Iterator[str]:
             f"{model.label}: not said: {name}: {why}" for name, why in model.refused.items()
         )
     yield _processed(report)
-    for item in report.models[0].challenges:
-        claim = item.claim
+    for challenge in report.models[0].challenges:
+        claim = challenge.claim
         missing = (
             f", {claim.missing} people without an error are missing to show it"
             if claim.missing is not None
             else ""
         )
         yield (
-            f"Challenge-{item.age:g}, {report.models[0].label}: at most {100 * report.limit:g} % "
+            f"Challenge-{challenge.age:g}, {report.models[0].label}: at most {100 * report.limit:g} % "
             f"is {claim.held}{missing}"
         )
     yield from (f"not said: {name}: {why}" for name, why in report.refused.items())
@@ -196,16 +196,16 @@ def _summary(report: EvaluationReport) -> Iterator[str]:
 
 
 def _processed(report: EvaluationReport) -> str:
-    found = report.processing
-    if found is None or found.any is None:
-        why = "" if found is None else f" ({found.unmeasured}; --face-landmarker FILE)"
+    processing = report.processing
+    if processing is None or processing.any is None:
+        why = "" if processing is None else f" ({processing.unmeasured}; --face-landmarker FILE)"
         return f"failure to process by the quality check of faces: not measured{why}"
     reasons = ", ".join(
-        f"{fault} {_share(share)}" for fault, share in found.faults.items() if share.events
+        f"{fault} {_share(share)}" for fault, share in processing.faults.items() if share.events
     )
     return (
         "failure to process by the quality check of faces: "
-        f"{_share(found.any)}{': ' if reasons else ''}{reasons}"
+        f"{_share(processing.any)}{': ' if reasons else ''}{reasons}"
     )
 
 

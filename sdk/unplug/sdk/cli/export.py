@@ -14,115 +14,24 @@ from unplug.core import counted, table
 from unplug.sdk import journey
 
 from .bars import progress_bar
-from .base import Common, Outcome, command, names
+from .base import Common, Outcome, command
 from .options import each_shipped_or_given, out_option
+from .options_of import ConfiguredCommand, given
 from .parity import parity_table
 
 if TYPE_CHECKING:
     from unplug.sdk.exporting import Exported, ExportedModel
 
 
-@click.command()
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.exporting:ExportOrder", skip=("out",))
 @click.argument(
     "checkpoints", nargs=-1, required=True, type=click.Path(), callback=each_shipped_or_given
-)
-@click.option(
-    "--to",
-    default="litert,coreml,onnx",
-    show_default=True,
-    help="Comma-separated targets.",
-)
-@click.option(
-    "--precision",
-    default="fp32,fp16",
-    show_default=True,
-    help="Comma-separated precisions; all: those of each target, without int8-dynamic.",
-)
-@click.option(
-    "--calibrate",
-    metavar="SPEC",
-    help="Data that int8 precisions look at, say what it was trained on.",
-)
-@click.option(
-    "--calibration-samples",
-    "samples",
-    type=click.IntRange(1, 4096),
-    show_default="128",
-    help="How many of it.",
-)
-@click.option(
-    "--check",
-    type=click.IntRange(1, 4096),
-    metavar="N",
-    help=(
-        "Compare the files with the checkpoint too, see unplug parity: on N test samples of "
-        "--calibrate, else on drawn faces."
-    ),
-)
-@click.option(
-    "--nhwc",
-    is_flag=True,
-    help="Images with their channels last, as phones have them: no transposes in the file.",
-)
-@click.option(
-    "--ios",
-    type=click.Choice(["17", "18"]),
-    default="17",
-    show_default=True,
-    help="Oldest iOS for Core ML files.",
-)
-@click.option(
-    "--require-delegate",
-    "delegate",
-    type=click.Choice(["gpu", "xnnpack"]),
-    help=(
-        "Exit with 1 where LiteRT's delegate leaves anything of a .tflite file to the CPU's "
-        "kernels."
-    ),
-)
-@click.option(
-    "--lora-slots",
-    is_flag=True,
-    help="Of a whole base: LoRA weights become an input of the UNet's file, which then serves any.",
-)
-@click.option(
-    "--variant",
-    "variants",
-    multiple=True,
-    metavar="NAME=WEIGHTS",
-    help=(
-        "Of a whole base: LoRA weights put beside its files under a name; --lora-slots goes "
-        "without saying. May be repeated."
-    ),
-)
-@click.option(
-    "--lora",
-    "loras",
-    multiple=True,
-    metavar="WEIGHTS",
-    help="Of a whole base: LoRA weights made part of it, four-steps, two-steps, a folder or a file; it then draws as their "
-    "record says. May be repeated.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 8),
-    default=2,
-    show_default=True,
-    help="Targets converted at a time.",
 )
 @out_option(
     "Folder for the exported files and their cards; of several checkpoints one in it for each."
 )
 @command
-def export(
-    checkpoints: tuple[Path, ...],
-    to: str,
-    precision: str,
-    ios: str,
-    out: Path,
-    common: Common,
-    **options: Any,
-) -> Outcome:
+def export(checkpoints: tuple[Path, ...], out: Path, common: Common, **order: Any) -> Outcome:
     """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
 
     Two more targets where --to names them, each with an extra of its own: executorch (.pte; fp32,
@@ -138,16 +47,15 @@ def export(
     other int8 precisions are corrected too. Where the data is that of the training, samples are
     drawn from what it may remember, never from what it forgot.
     """
+    from unplug.sdk.exporting import ExportOrder
+
     done = journey.export(
         checkpoints,
         out=out,
-        to=names(to),
-        precision=names(precision),
-        ios=int(ios),
         show=common.show,
         say=common.say,
         bar=partial(progress_bar, common=common),
-        **options,
+        **given(ExportOrder, order),
     )
     return _told(done, out) if done.base is None else _told_base(done, out)
 

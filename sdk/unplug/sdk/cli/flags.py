@@ -31,6 +31,7 @@ def flags_of(command: click.Command) -> dict[str, str]:
         if isinstance(option, click.Option):
             longest = max(option.opts, key=len)
             flags[str(option.name)] = longest
+            # The words of the option, too: `data` and `spec` are both --data.
             flags |= {name.lstrip("-").replace("-", "_"): name for name in option.opts}
     return flags
 

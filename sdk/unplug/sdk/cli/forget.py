@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,13 +12,22 @@ from unplug.core import counted
 from .base import Common, Outcome, command, folded, percent, settings
 from .options import (
     base_option,
+    budget_option,
     checkpoint_argument,
     data_option,
     forget_option,
+    opened,
     out_option,
+    path_option,
+    restart_option,
+    settings_option,
     traces,
     without_option,
 )
+
+if TYPE_CHECKING:
+    from unplug.plugins import Checkpoint
+    from unplug.sdk.forgetting.tasks import StoredTask
 
 
 @click.command()
@@ -29,39 +38,25 @@ from .options import (
     "--method",
     help="See `unplug list methods` (default: the design's own way, or msg for an ordinary model).",
 )
-@click.option(
-    "--budget",
-    type=float,
-    help="Fraction of retraining, compute and wall time each (default: the method's).",
-)
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A hyperparameter of the method; may be repeated.",
-)
+@budget_option
+@settings_option("A hyperparameter of the method; may be repeated.")
 @without_option(
     "What the method must do without, such as 'forget data'; one that needs it is refused. May be "
     "repeated."
 )
-@click.option(
+@path_option(
     "--retrained",
-    type=click.Path(path_type=Path),
     help="The retrained model: its recipe is checked and what it took is recorded.",
 )
-@click.option(
+@path_option(
     "--fleet",
-    type=click.Path(path_type=Path),
     help=(
         "Folder that `unplug references` made: a method that needs out-of-fold answers takes them "
         "from it."
     ),
 )
 @base_option
-@click.option(
-    "--restart", is_flag=True, help="Drop an unfinished retraining instead of continuing it."
-)
+@restart_option("an unfinished retraining")
 @out_option("Checkpoint folder to write.")
 @command
 def forget(
@@ -70,36 +65,27 @@ def forget(
     on_bad: Any,
     forget_file: Path,
     method: str | None,
-    budget: float | None,
     pairs: tuple[str, ...],
     without: tuple[Any, ...],
     retrained: Path | None,
     fleet: Path | None,
     base: str | None,
-    restart: bool,
     out: Path,
     common: Common,
+    **how: Any,
 ) -> Outcome:
     """Unlearn the samples that FILE names, within a budget.
 
     `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.forgetting.unlearning import (
-        check_fleet,
-        learned_by_design,
-        request_price,
-        slow_clock,
-    )
+    from unplug.sdk.forgetting.unlearning import check_fleet, learned_by_design, request_price
     from unplug.sdk.journey import unlearn
-    from unplug.sdk.learning.data import describe_request, load_dataset, read_forget_file
+    from unplug.sdk.learning.data import describe_request, read_forget_file
 
     check_fleet(fleet, method)  # before a data set is read
-    original = load_checkpoint(checkpoint)
-    task = task_of(original, device=common.device, base=base)
+    original, task, dataset = opened(checkpoint, spec, on_bad, base, common)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset, learned_by_design(original))
     common.say(folded(describe_request(ids, dataset)))
     if method != "retrain" and (price := request_price(original, dataset, ids)) is not None:
@@ -110,17 +96,31 @@ def forget(
         ids,
         out=out,
         method=method,
-        budget=budget,
         options=settings(pairs),
         withhold=without,
         retrained=oracle,
         fleet=fleet,
         task=task,
-        seed=common.seed,
-        device=common.device_name,
-        restart=restart,
-        show=common.show,
+        **how,
+        **common.shared,
     )
+    outcome = _told(done, task, out)
+    if method != "retrain":
+        beside = f" --base {base}" if base else ""
+        outcome.add(
+            f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained "
+            f"DIR{beside} -o audit.json"
+        )
+    for note in outcome.value.get("notes", ()):
+        outcome.add(folded(f"note: {note}"))
+    outcome.add(traces(forget_file))
+    return outcome
+
+
+def _told(done: Checkpoint, task: StoredTask, out: Path) -> Outcome:
+    """What the step cost, and what the model is worth now."""
+    from unplug.sdk.forgetting.unlearning import slow_clock
+
     facts, metrics = done.record["forget"], done.record["metrics"]
     cost = facts["cost"]
     beside = (
@@ -133,29 +133,17 @@ def forget(
         f"{cost['wall_s']:.3g} s{beside}",
         folded(
             f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} "
-            "of retraining "
-            f"({cost['retrain']['source']})"
+            f"of retraining ({cost['retrain']['source']})"
         ),
     ]
     if (slow := slow_clock(cost)) is not None:
         lines.append(folded(slow))
     if facts.get("exact"):
         lines.append(folded(f"exact: {facts['how']}"))
-    for name, row in metrics.items():
-        lines.append(f"{name:<8}{row['n']:>6} samples  {task.describe(row)}")
-    if method != "retrain":
-        beside = f" --base {base}" if base else ""
-        lines.append(
-            f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained "
-            f"DIR{beside} -o audit.json"
-        )
-    notes = done.record.get("adopted", {}).get("notes", [])
-    lines += [folded(f"note: {note}") for note in notes] + [traces(forget_file)]
-    value = {
-        "out": str(out),
-        "sha256": done.sha256,
-        **facts,
-        "metrics": metrics,
-        **({"notes": notes} if notes else {}),
-    }
+    lines += [
+        f"{name:<8}{row['n']:>6} samples  {task.describe(row)}" for name, row in metrics.items()
+    ]
+    value = {"out": str(out), "sha256": done.sha256, **facts, "metrics": metrics}
+    if notes := done.record.get("adopted", {}).get("notes", []):
+        value["notes"] = notes
     return Outcome(value=value, text="\n".join(lines))

@@ -13,164 +13,25 @@ from unplug.core import check_writable, counted
 from unplug.sdk import journey
 
 from .bars import progress_bar
-from .base import Common, Outcome, command, folded, settings
+from .base import Common, Outcome, command, folded
 from .guides import GuideOrder, OrderedCommand, described, told
-from .options import FloatRange, out_option
+from .options import out_option
+from .options_of import given
 
 if TYPE_CHECKING:
     from unplug.sdk.generating import Generated
 
 
-@click.command(cls=OrderedCommand)
-@click.option("--prompt", required=True, help="What to draw.")
-@click.option("--negative", default="", help="What to steer away from.")
-@click.option(
-    "--base",
-    default="small",
-    show_default=True,
-    help=(
-        "small, a diffusers folder, OWNER/NAME on the hub, or what `unplug export` made of a whole "
-        "base."
-    ),
-)
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    help="face_landmark, canny, depth, or a plugin folder; may be repeated.",
-)
-@click.option(
-    "--condition-image",
-    "conditions",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="The drawn condition of a --plugin, or example; pictures and plugins are in the same order.",
-)
-@click.option(
-    "--photo",
-    "photos",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Instead, for this plugin: a photograph from which the condition is drawn.",
-)
-@click.option(
-    "--crop",
-    type=click.Choice(["auto", "face", "none"]),
-    default="auto",
-    show_default=True,
-    help="The face of a photograph, or its centre square; auto: face for face_landmark.",
-)
-@click.option(
-    "--margin",
-    type=FloatRange(0.0, 2.0),
-    help="Around the found face, as a fraction of its box (default 0.39: the small base's).",
-)
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="[CONDITION.]KEY=VALUE",
-    help="A setting of the condition, with --photo.",
-)
-@click.option(
-    "--task",
-    "--face-landmarker",
-    "task",
-    type=click.Path(path_type=Path),
-    help="MediaPipe's task file, with --photo (default: UNPLUG_FACE_LANDMARKER).",
-)
-@click.option(
-    "--strength",
-    "strengths",
-    multiple=True,
-    type=float,
-    help="Of each --plugin; 1 is as trained, 0 is off.",
-)
-@click.option(
-    "--count",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    help="Pictures, with seeds --seed, --seed + 1, ...",
-)
-@click.option("--size", type=click.IntRange(8, 4096), help="Side in pixels (default: the base's).")
-@click.option(
-    "--steps",
-    type=click.IntRange(1, 1000),
-    help="Sampling steps (default: 6 for bases of `unplug train base`, else 25).",
-)
-@click.option(
-    "--guidance",
-    type=FloatRange(1.0, 50.0),
-    help=(
-        "Classifier-free guidance (default: 2.5, rising, for bases of `unplug train base`, else "
-        "7.5)."
-    ),
-)
-@click.option(
-    "--solver",
-    type=click.Choice(["ddim", "dpm++"]),
-    help=(
-        "How steps are taken (default: dpm++ for bases of `unplug train base`, else the base's "
-        "own)."
-    ),
-)
-@click.option(
-    "--target",
-    type=click.Choice(["litert", "onnx", "coreml"]),
-    help=(
-        "Of exported files: which of them, and so which runtime (default: the first in "
-        "pipeline.json)."
-    ),
-)
-@click.option(
-    "--precision", help="Of exported files: fp32, fp16, ... (default: the first of the target)."
-)
-@click.option(
-    "--threads",
-    type=click.IntRange(1, 64),
-    show_default="1",
-    help="Of exported files: CPU threads.",
-)
-@click.option(
-    "--lora",
-    "loras",
-    multiple=True,
-    metavar="WEIGHTS",
-    help="LoRA weights for the base: four-steps, two-steps, a folder or a file; may be repeated. A student's bring their own "
-    "steps.",
-)
-@click.option(
-    "--pack",
-    "packs",
-    multiple=True,
-    metavar="FOLDER",
-    help="What `unplug train pack` made; drawn with where the prompt says its word; may be repeated.",
-)
-@click.option(
-    "--variant",
-    help=(
-        "Of exported files: weights that were put beside them, by name; they bring their own "
-        "defaults."
-    ),
+@click.command(
+    cls=OrderedCommand,
+    config="unplug.sdk.generating:DrawOrder unplug.sdk.cli.guides:GuideOrder",
+    skip=("seed",),
 )
 @out_option(
     "PNG or JPEG file to write; with --count, a grid of all, and each beside it as NAME-SEED."
 )
 @command
-def generate(
-    plugins: tuple[str, ...],
-    conditions: tuple[Path, ...],
-    photos: tuple[Path, ...],
-    crop: Any,
-    margin: float | None,
-    pairs: tuple[str, ...],
-    task: Path | None,
-    strengths: tuple[float, ...],
-    out: Path,
-    common: Common,
-    **words: Any,
-) -> Outcome:
+def generate(out: Path, common: Common, **options: Any) -> Outcome:
     """Draw a picture from a prompt, steered by plugins.
 
     The same command draws the same picture on the same machine. The small base that ships draws
@@ -187,29 +48,18 @@ def generate(
     from unplug.sdk.generating import DrawOrder
 
     picture_format(out)
+    words, guides = given(DrawOrder, options), GuideOrder(**given(GuideOrder, options))
     order = DrawOrder(seed=common.seed, **words)
     files = [out]
     if order.count > 1:
         files = [out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in order.seeds]
     for file in (out, *files):
-        claim(file, (*conditions, *photos))
-    guides = GuideOrder(
-        plugins=plugins,
-        conditions=conditions,
-        photos=photos,
-        strengths=strengths,
-        settings=settings(pairs),
-        task=task,
-        crop=crop,
-        margin=margin,
-    )
+        claim(file, (*guides.conditions, *guides.photos))
     guides.check_there()
     check_writable(out.parent)
     done = journey.generate(
         steerings=guides.steerings,
-        seed=common.seed,
-        device=common.device_name,
-        show=common.show,
+        **common.shared,
         say=common.say,
         bar=partial(progress_bar, common=common),
         **words,
@@ -217,10 +67,10 @@ def generate(
     facts = {
         "prompt": order.prompt,
         "negative": order.negative,
-        "plugins": list(plugins),
-        "strengths": list(strengths),
+        "plugins": list(guides.plugins),
+        "strengths": list(guides.strengths),
         "loras": list(order.loras),
-        "packs": list(done.run.get("packs", ())),
+        "packs": list(map(str, order.packs)),
         **done.facts,
     }
     _save(done, facts, order.seeds, files, out)

@@ -4,8 +4,8 @@ settings, its crop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,10 +13,11 @@ import click
 
 from unplug.core import DataError, InputError, counted
 
-if TYPE_CHECKING:
-    from unplug.sdk.drawing.conditions import FaceFrame, Steering
+from .options_of import ConfiguredCommand
 
-Crop = Literal["auto", "face", "none"]
+if TYPE_CHECKING:
+    from unplug.sdk.drawing.conditions import Steering
+
 EXAMPLE = Path("example")
 """For --condition-image: the picture that ships for the plugin's condition, where no file is called
 so.
@@ -28,11 +29,12 @@ PICTURES = ("conditions", "photos")
 ORDER = "unplug.generate.order"
 
 
-class OrderedCommand(click.Command):
+class OrderedCommand(ConfiguredCommand):
     """A command that knows in which order --condition-image and --photo were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """click's own, behind a first reading for the order alone."""
+        # click gives each option its values in order, but not the order of different options.
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         ctx.meta[ORDER] = [item.name for item in given if item.name in PICTURES]
         return super().parse_args(ctx, args)
@@ -67,24 +69,28 @@ class GuideOrder:
     """The options of ``unplug generate`` that say what plugins follow.
 
     Args:
-        plugins: names.
-        conditions, photos: pictures, each kind in its own order.
-        strengths: none, or one for each plugin.
-        settings: ``--set``; a key may begin with the condition that is meant: ``canny.low``.
-        task: MediaPipe's task file.
-        crop: "face" crops every photograph to its face, "auto" those of face landmarks, "none"
-            nothing.
-        margin: around the face; None is the usual one.
+        plugins: face_landmark, canny, depth, or a plugin folder; may be repeated.
+        conditions: the drawn condition of a `plugin`, or example; pictures and plugins are in the
+            same order.
+        photos: instead, for this plugin: a photograph from which the condition is drawn.
+        crop: the face of a photograph, or its centre square; auto: face for face_landmark.
+        margin: around the found face, as a fraction of its box (default 0.39: the small base's).
+        settings: a setting of the condition, with `photo`; its key may begin with the condition
+            that is meant: canny.low.
+        task: MediaPipe's task file, with `photo` (default: UNPLUG_FACE_LANDMARKER).
+        strengths: of each `plugin`; 1 is as trained, 0 is off.
     """
 
-    plugins: tuple[str, ...]
-    conditions: tuple[Path, ...] = ()
-    photos: tuple[Path, ...] = ()
-    strengths: tuple[float, ...] = ()
-    settings: Mapping[str, str]
-    task: Path | None = None
-    crop: Crop = "auto"
-    margin: float | None = None
+    plugins: Sequence[str] = field(default=(), metadata={"flag": "--plugin"})
+    conditions: Sequence[Path] = field(default=(), metadata={"flag": "--condition-image"})
+    photos: Sequence[Path] = field(default=(), metadata={"flag": "--photo"})
+    crop: Literal["auto", "face", "none"] = "auto"
+    margin: float | None = field(default=None, metadata={"range": (0.0, 2.0)})
+    settings: dict[str, str] = field(
+        default_factory=dict, metadata={"flag": "--set", "metavar": "[CONDITION.]KEY=VALUE"}
+    )
+    task: Path | None = field(default=None, metadata={"flag": "--task --face-landmarker"})
+    strengths: Sequence[float] = field(default=(), metadata={"flag": "--strength"})
 
     def check_there(self) -> None:
         """Raises `DataError` for a picture that is not there, before anything that takes time."""
@@ -103,15 +109,15 @@ class GuideOrder:
         Raises:
             InputError: pictures, strengths or settings that do not fit the plugins.
         """
-        from unplug.sdk.drawing.conditions import Steering
+        from unplug.sdk.drawing.conditions import FaceFrame, Steering
 
-        if (why := self._mismatch()) is not None:
-            raise why
+        self._check_counts()
+        margin: dict[str, Any] = {} if self.margin is None else {"margin": self.margin}
         photo_of = [name == "photos" for name in self._order()]
         left = {True: iter(self.photos), False: iter(self.conditions)}
         images = [next(left[photo]) for photo in photo_of]
         kinds = [kind_of(plugin) for plugin in self.plugins]
-        images = [_found(image, kind) for image, kind in zip(images, kinds, strict=True)]
+        images = [_shipped(image, kind) for image, kind in zip(images, kinds, strict=True)]
         cropped = [photo and self._crops(kind) for photo, kind in zip(photo_of, kinds, strict=True)]
         options = self._options(
             [kind if photo else None for kind, photo in zip(kinds, photo_of, strict=True)], cropped
@@ -125,34 +131,28 @@ class GuideOrder:
                 photo=photo,
                 strength=strength,
                 options=settings,
-                frame=self._frame(of_face) if crops else None,
+                frame=FaceFrame(**of_face, **margin) if crops else None,
             )
             for plugin, image, photo, strength, crops, (settings, of_face) in rows
         )
 
-    def _mismatch(self) -> InputError | None:
+    def _check_counts(self) -> None:
         count, pictures = len(self.plugins), len(self.conditions) + len(self.photos)
         if pictures != count:
             why = f"{counted(count, 'plugin')} and {counted(pictures, 'picture')} were given"
-            return InputError(
-                "--plugin",
-                why,
-                "Give a --condition-image or a --photo for each --plugin, in the same order",
-            )
+            fix = "Give a --condition-image or a --photo for each --plugin, in the same order"
+            raise InputError("--plugin", why, fix)
         if self.strengths and len(self.strengths) != count:
             why = f"{len(self.strengths)} for {counted(count, 'plugin')}"
-            return InputError("--strength", why, "Give none, or one for each --plugin")
+            raise InputError("--strength", why, "Give none, or one for each --plugin")
         if self.photos:
-            return None
+            return
         if self.settings or self.task is not None:
-            return InputError(
-                "--set or --task", "settings are for drawing a condition", "Use them with --photo"
-            )
+            why = "settings are for drawing a condition"
+            raise InputError("--set or --task", why, "Use them with --photo")
         if self.crop != "auto" or self.margin is not None:
-            return InputError(
-                "--crop or --margin", "only photographs are cropped", "Use them with --photo"
-            )
-        return None
+            why = "only photographs are cropped"
+            raise InputError("--crop or --margin", why, "Use them with --photo")
 
     def _order(self) -> list[str]:
         """Names of the options of the pictures, in the order of the command line; conditions first
@@ -180,41 +180,30 @@ class GuideOrder:
 
         Then the condition itself says which ones it has.
         """
-        found: list[tuple[dict[str, str], dict[str, str]]] = [({}, {}) for _ in kinds]
+        options: list[tuple[dict[str, str], dict[str, str]]] = [({}, {}) for _ in kinds]
         known = [_settings_of(kind) if kind is not None else set() for kind in kinds]
-        given = dict(self.settings) | ({} if self.task is None else {"task": str(self.task)})
-        for key, value in given.items():
+        settings = dict(self.settings) | ({} if self.task is None else {"task": str(self.task)})
+        for key, value in settings.items():
             wanted, name = _split(key)
             if wanted is not None and wanted not in kinds:
-                raise InputError(
-                    f"--set {key}",
-                    f"no photograph is drawn as {wanted}",
-                    "Name the condition of a --photo",
-                )
+                why = f"no photograph is drawn as {wanted}"
+                raise InputError(f"--set {key}", why, "Name the condition of a --photo")
             meant = [kind is not None and wanted in (None, kind) for kind in kinds]
             takes = [ours and name in names for ours, names in zip(meant, known, strict=True)]
             frames = [
                 ours and crops and name in OF_THE_FACE
                 for ours, crops in zip(meant, cropped, strict=True)
             ]
-            for place, (own, of_face) in enumerate(found):
-                if takes[place] or (meant[place] and not any(takes) and not any(frames)):
-                    own[name] = value
+            nobody = not any(takes) and not any(frames)
+            for place, (of_condition, of_face) in enumerate(options):
+                if takes[place] or (meant[place] and nobody):
+                    of_condition[name] = value
                 if frames[place]:
                     of_face[name] = value
-        return found
-
-    def _frame(self, of_face: Mapping[str, Any]) -> FaceFrame:
-        from unplug.sdk.drawing.conditions import FaceFrame
-
-        return (
-            FaceFrame(**of_face)
-            if self.margin is None
-            else FaceFrame(**of_face, margin=self.margin)
-        )
+        return options
 
 
-def _found(image: Path, kind: str) -> Path:
+def _shipped(image: Path, kind: str) -> Path:
     """The picture, or the one that ships for this condition."""
     from unplug.sdk.drawing.conditions import example_condition
 

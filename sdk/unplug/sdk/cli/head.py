@@ -11,7 +11,7 @@ import click
 from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command
-from .options import checkpoint_argument, face_options, out_option
+from .options import PATH, checkpoint_argument, face_options, out_option
 
 if TYPE_CHECKING:
     from unplug.sdk.drawing.inference import DeviceHead
@@ -25,16 +25,14 @@ def picture(function: F) -> F:
     """Adds HEAD, --trunk, --image and where the face is in it."""
     for add in (
         face_options,
-        click.option(
-            "--image", type=click.Path(path_type=Path), required=True, help="A picture of one face."
-        ),
+        click.option("--image", type=PATH, required=True, help="A picture of one face."),
         click.option(
             "--trunk",
-            type=click.Path(path_type=Path),
+            type=PATH,
             required=True,
             help="The exported trunk, or its checkpoint.",
         ),
-        click.argument("head", type=click.Path(path_type=Path)),
+        click.argument("head", type=PATH),
     ):
         function = add(function)
     return function
@@ -163,15 +161,15 @@ def _opened(
     """The head, and the trunk's features (C,) of the face in a picture."""
     from unplug.sdk.drawing.inference import load_head, run
 
-    opened, said = (
+    opened, answered = (
         load_head(path),
         run(trunk, [image], box=box, landmarker=landmarker, margin=margin),
     )
-    if said.model_type != "age-trunk":
-        raise InputError(f"--trunk {trunk}", f"it is a model of type {said.model_type}", OWN)
+    if answered.model_type != "age-trunk":
+        raise InputError(f"--trunk {trunk}", f"it is a model of type {answered.model_type}", OWN)
     if opened.facts.trunk_sha256 != _weights_of(trunk):
         raise InputError(f"--trunk {trunk}", "the head's features come from another trunk", OWN)
-    return opened, said.outputs["features"][0]
+    return opened, answered.outputs["features"][0]
 
 
 def _weights_of(trunk: Path) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,7 +15,11 @@ from unplug.core import InputError, KnownNames, counted, sha256_file, table
 from .base import Common, Outcome, command, settings
 from .ledger_evidence import checkpoint, export, prove, role, verify
 from .ledger_models import queue, touch
-from .ledger_options import history_text, ledger_option, request_facts
+from .ledger_options import history_text, request_facts, with_ledger
+from .options import option, path_option, settings_option, spec_option
+
+if TYPE_CHECKING:
+    from unplug.trust.ledger import Ledger
 
 F = TypeVar("F", bound=Callable[..., Any])
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
@@ -37,17 +41,16 @@ for made in (touch, queue, checkpoint, prove, verify, export, role):
 
 
 @ledger.command()
-@ledger_option
 @click.option(
     "--name",
     help="Of a new signing key, what others see of it, for example example.com (default: random).",
 )
 @command
-def init(where: str | None, name: str | None, common: Common) -> Outcome:
+@with_ledger
+def init(opened: Ledger, name: str | None, common: Common) -> Outcome:
     """Make a ledger and the key that signs it, or bring an older one up to date."""
-    from unplug.trust.ledger import make_signing_key, open_ledger, signing_key_file
+    from unplug.trust.ledger import make_signing_key, signing_key_file
 
-    opened = open_ledger(where)
     signer = make_signing_key(name)
     first = opened.create()
     value = {"ledger": opened.shown, "origin": first.facts["origin"], "vkey": signer.verifier.text}
@@ -71,16 +74,14 @@ def received_option(text: str) -> Callable[[F], F]:
 
 
 @ledger.command()
-@ledger_option
 @click.option(
     "--id",
     "name",
     help="Your own number of the request, which stands in clear: never a name (default: random).",
 )
-@click.option(
+@path_option(
     "--forget",
     "forget_file",
-    type=click.Path(path_type=Path),
     help="Forget file that names the person.",
 )
 @click.option(
@@ -90,12 +91,13 @@ def received_option(text: str) -> Callable[[F], F]:
     metavar="NAME",
     help="A sample id or subject:NAME; may be repeated.",
 )
-@click.option("--data", "spec", metavar="SPEC", help="Refuse names that these data do not hold.")
+@spec_option("Refuse names that these data do not hold.", required=False)
 @received_option("The day on which it came (default: today).")
 @click.option("--identity", default="", help="How it was checked who asks, without names.")
 @command
+@with_ledger
 def add(
-    where: str | None,
+    opened: Ledger,
     name: str | None,
     forget_file: Path | None,
     people: tuple[str, ...],
@@ -110,16 +112,13 @@ def add(
     a file is better.
     """
     from unplug.sdk.learning.data import read_forget_names
-    from unplug.trust.ledger import open_ledger
 
     from .ledger_models import samples_in
 
     data = samples_in(spec) if spec else {}
     names = [*people, *(read_forget_names(forget_file, data) if forget_file else [])]
     known = KnownNames(data) if spec else None
-    request, new = open_ledger(where).add(
-        names, id=name, received=received, identity=identity, known=known
-    )
+    request, new = opened.add(names, id=name, received=received, identity=identity, known=known)
     text = (
         f"request {request.id} is entry {request.sequence}: received {request.received}, due "
         f"{request.due}"
@@ -131,16 +130,14 @@ def add(
 
 
 @ledger.command("list")
-@ledger_option
 @click.option(
     "--all", "everything", is_flag=True, help="Also those that are answered, refused or withdrawn."
 )
 @command
-def list_(where: str | None, everything: bool, common: Common) -> Outcome:
+@with_ledger
+def list_(opened: Ledger, everything: bool, common: Common) -> Outcome:
     """List the requests that wait, and what they wait for."""
-    from unplug.trust.ledger import open_ledger
 
-    opened = open_ledger(where)
     requests = [item for item in opened.requests().values() if everything or item.waiting]
     rows = [
         [item.id, item.state, str(item.received), str(item.due), str(len(item.subjects))]
@@ -155,20 +152,17 @@ def list_(where: str | None, everything: bool, common: Common) -> Outcome:
 
 
 @ledger.command()
-@ledger_option
-@click.option(
+@option(
     "--within",
     type=click.IntRange(0, 3660),
     default=7,
-    show_default=True,
     help="Days that count as soon.",
 )
 @command
-def due(where: str | None, within: int, common: Common) -> Outcome:
+@with_ledger
+def due(opened: Ledger, within: int, common: Common) -> Outcome:
     """List what is late or due soon (exit 1: something is late)."""
-    from unplug.trust.ledger import open_ledger
 
-    opened = open_ledger(where)
     today = opened.today()
     waiting = sorted(
         (item for item in opened.requests().values() if item.waiting),
@@ -203,17 +197,17 @@ def due(where: str | None, within: int, common: Common) -> Outcome:
 
 
 @ledger.command()
-@ledger_option
 @click.argument("request")
 @command
-def status(where: str | None, request: str, common: Common) -> Outcome:
+@with_ledger
+def status(opened: Ledger, request: str, common: Common) -> Outcome:
     """Show how one request stands, and every entry about it."""
-    from unplug.trust.ledger import open_ledger, pick
+    from unplug.trust.ledger import pick
 
-    found = pick(open_ledger(where).requests(), request)
-    names = "nobody can tell whom it named" if found.shredded else f"names {len(found.subjects)}"
-    text = f"request {found.id}: {found.state}, received {found.received}, due {found.due}, {names}"
-    value = request_facts(found) | {
+    asked = pick(opened.requests(), request)
+    names = "nobody can tell whom it named" if asked.shredded else f"names {len(asked.subjects)}"
+    text = f"request {asked.id}: {asked.state}, received {asked.received}, due {asked.due}, {names}"
+    value = request_facts(asked) | {
         "history": [
             {
                 "sequence": entry.sequence,
@@ -222,22 +216,21 @@ def status(where: str | None, request: str, common: Common) -> Outcome:
                 "note": entry.note,
                 "facts": dict(entry.facts),
             }
-            for entry in found.history
+            for entry in asked.history
         ]
     }
-    return Outcome(value=value, text=f"{text}\n{history_text(found.history)}")
+    return Outcome(value=value, text=f"{text}\n{history_text(asked.history)}")
 
 
 @ledger.command()
-@ledger_option
 @click.argument("request")
 @click.option("--reason", required=True, help="Why, without names: the person is told.")
 @command
-def extend(where: str | None, request: str, reason: str, common: Common) -> Outcome:
+@with_ledger
+def extend(opened: Ledger, request: str, reason: str, common: Common) -> Outcome:
     """Add two months, within the first and once."""
-    from unplug.trust.ledger import open_ledger
 
-    entry = open_ledger(where).extend(request, reason)
+    entry = opened.extend(request, reason)
     text = (
         f"request {request} is due {entry.due} (entry {entry.sequence}); tell the person, with the "
         "reason"
@@ -246,15 +239,14 @@ def extend(where: str | None, request: str, reason: str, common: Common) -> Outc
 
 
 @ledger.command()
-@ledger_option
 @click.argument("request")
 @click.option("--reason", required=True, help="Why, without names: the person is told.")
 @command
-def refuse(where: str | None, request: str, reason: str, common: Common) -> Outcome:
+@with_ledger
+def refuse(opened: Ledger, request: str, reason: str, common: Common) -> Outcome:
     """End a request by a refusal."""
-    from unplug.trust.ledger import open_ledger
 
-    entry = open_ledger(where).refuse(request, reason)
+    entry = opened.refuse(request, reason)
     text = (
         f"request {request} is refused (entry {entry.sequence}); tell the person, with the reason "
         "and where to complain"
@@ -263,7 +255,6 @@ def refuse(where: str | None, request: str, reason: str, common: Common) -> Outc
 
 
 @ledger.command()
-@ledger_option
 @click.argument("request")
 @click.option("--reason", default="", help="Why, without names.")
 @click.option(
@@ -274,34 +265,32 @@ def refuse(where: str | None, request: str, reason: str, common: Common) -> Outc
     help="Take only this name out of it; may be repeated.",
 )
 @command
+@with_ledger
 def withdraw(
-    where: str | None, request: str, reason: str, people: tuple[str, ...], common: Common
+    opened: Ledger, request: str, reason: str, people: tuple[str, ...], common: Common
 ) -> Outcome:
     """End a request that the person has taken back, or take names out of it: a mistyped one, or one
     of other data.
     """
-    from unplug.trust.ledger import open_ledger
 
-    opened = open_ledger(where)
     entry = opened.withdraw(request, reason, people)
-    found = opened.requests()[request]
-    text = f"request {request} is {found.state} (entry {entry.sequence})"
-    if found.waiting:
+    asked = opened.requests()[request]
+    text = f"request {request} is {asked.state} (entry {entry.sequence})"
+    if asked.waiting:
         text = (
-            f"request {request} names {len(found.subjects)} now (entry {entry.sequence}) and is "
-            f"{found.state}"
+            f"request {request} names {len(asked.subjects)} now (entry {entry.sequence}) and is "
+            f"{asked.state}"
         )
     value = {
         "request": request,
         "entry": entry.sequence,
-        "state": found.state,
-        "names": len(found.subjects),
+        "state": asked.state,
+        "names": len(asked.subjects),
     }
     return Outcome(value=value, text=text)
 
 
 @ledger.command()
-@ledger_option
 @click.argument("request", default="")
 @received_option("The day on which it came; its deadline is counted anew.")
 @click.option(
@@ -314,8 +303,9 @@ def withdraw(
 )
 @click.option("--reason", required=True, help="Why, without names.")
 @command
+@with_ledger
 def correct(
-    where: str | None,
+    opened: Ledger,
     request: str,
     received: date | None,
     clock: bool,
@@ -326,9 +316,7 @@ def correct(
     """Correct the day on which REQUEST came, or go on after a clock that was ahead or a key that is
     lost.
     """
-    from unplug.trust.ledger import open_ledger
 
-    opened = open_ledger(where)
     entry = opened.correct(reason, id=request, received=received, clock=clock, key=key)
     value = {
         "entry": entry.sequence,
@@ -353,23 +341,20 @@ def correct(
 
 
 @ledger.command()
-@ledger_option
 @click.argument("kind", type=click.Choice(RECORDED))
 @click.argument("requests", nargs=-1)
 @click.option("--note", default="", help="What was done, or who was told, without names of people.")
-@click.option(
+@path_option(
     "--file",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="Its SHA-256 is kept: never of a forget file, whose names could be tried. May be repeated.",
 )
-@click.option(
-    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Another fact; may be repeated."
-)
+@settings_option("Another fact; may be repeated.")
 @command
+@with_ledger
 def record(
-    where: str | None,
+    opened: Ledger,
     kind: str,
     requests: tuple[str, ...],
     note: str,
@@ -383,10 +368,8 @@ def record(
     With `answered` it warns of what stays of the person, as far as the ledger knows.
     """
     from unplug.trust.certificates import remainder_on_record
-    from unplug.trust.ledger import open_ledger
 
     facts = settings(pairs) | {f"sha256 {path.name}": sha256_file(path) for path in files}
-    opened = open_ledger(where)
     entry = opened.record(kind, requests, note=note, facts=facts)
     about = f" about {', '.join(entry.requests)}" if entry.requests else ""
     others = [name for name in dict.fromkeys(requests) if name not in entry.requests]
@@ -405,15 +388,14 @@ def record(
 
 
 @ledger.command()
-@ledger_option
 @click.argument("request")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @command
-def shred(where: str | None, request: str, yes: bool, common: Common) -> Outcome:
+@with_ledger
+def shred(opened: Ledger, request: str, yes: bool, common: Common) -> Outcome:
     """Delete the salt of a request that is over, so that nobody, with any key, can tell whom it
     named.
     """
-    from unplug.trust.ledger import open_ledger
 
     if not yes and (common.as_json or not sys.stdin.isatty()):
         raise InputError(
@@ -425,7 +407,7 @@ def shred(where: str | None, request: str, yes: bool, common: Common) -> Outcome
         f"Shred the salt of {request}? Nobody can then tell whom it named."
     ):
         return Outcome(value=None, text="nothing was shredded")
-    entry, emptied = open_ledger(where).shred(request)
+    entry, emptied = opened.shred(request)
     text = (
         f"the salt of request {request} is shredded (entry {entry.sequence}); delete it in backups "
         "of the ledger as well"

@@ -13,11 +13,11 @@ import click
 from unplug.core import InputError, atomic_path, counted, read_regular, require_modules, write_json
 
 from .base import Common, Outcome, command
-from .ledger_options import ledger_option
-from .options import out_option
+from .ledger_options import ledger_option, with_ledger
+from .options import option, out_option, path_option
 
 if TYPE_CHECKING:
-    from unplug.trust.ledger import Verifier
+    from unplug.trust.ledger import Ledger, Verifier
 
 MAX_KEPT_BYTES = 65536
 
@@ -49,14 +49,13 @@ vkey_option = click.option(
 
 
 @click.command()
-@ledger_option
 @out_option("File to write, to be kept where nobody who can change the ledger can change it.")
 @command
-def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
+@with_ledger
+def checkpoint(opened: Ledger, out: Path, common: Common) -> Outcome:
     """Write the newest checkpoint: size and root of the ledger, signed."""
-    from unplug.trust.ledger import open_ledger
 
-    note = open_ledger(where).checkpoint()
+    note = opened.checkpoint()
     with atomic_path(out) as temporary:
         temporary.write_bytes(note)
     origin, size, root = note.decode().split("\n")[:3]
@@ -68,7 +67,6 @@ def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
 
 
 @click.command()
-@ledger_option
 @click.argument("request")
 @click.option(
     "--name",
@@ -77,29 +75,29 @@ def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
 )
 @out_option("Proof to write.")
 @command
-def prove(where: str | None, request: str, name: str | None, out: Path, common: Common) -> Outcome:
+@with_ledger
+def prove(opened: Ledger, request: str, name: str | None, out: Path, common: Common) -> Outcome:
     """Prove that the entry of REQUEST is in the ledger, without any other."""
-    from unplug.trust.ledger import open_ledger, opening_for, pick, prove_inclusion
+    from unplug.trust.ledger import opening_for, pick, prove_inclusion
 
-    opened = open_ledger(where)
     note = opened.checkpoint()
     size = int(note.split(b"\n")[1])
     rows = opened.rows()[:size]  # others may have added since
-    found = pick(opened.requests(), request)
-    opening = opening_for(opened, found, name) if name is not None else None
+    asked = pick(opened.requests(), request)
+    opening = opening_for(opened, asked, name) if name is not None else None
     write_json(
-        out, dataclasses.asdict(prove_inclusion(rows, note, found.sequence, opening)), private=True
+        out, dataclasses.asdict(prove_inclusion(rows, note, asked.sequence, opening)), private=True
     )
     whom = (
         "; it shows that person, and whoever else has it, that the request names her"
         if opening
         else ""
     )
-    text = f"entry {found.sequence} of {size}: {out}{whom}. Send the public key by another way"
+    text = f"entry {asked.sequence} of {size}: {out}{whom}. Send the public key by another way"
     return Outcome(
         value={
             "out": str(out),
-            "entry": found.sequence,
+            "entry": asked.sequence,
             "size": size,
             "opened": opening is not None,
         },
@@ -110,14 +108,12 @@ def prove(where: str | None, request: str, name: str | None, out: Path, common: 
 @click.command()
 @ledger_option
 @vkey_option
-@click.option(
+@path_option(
     "--against",
-    type=click.Path(path_type=Path),
     help="A checkpoint that was kept elsewhere: finds a cut tail.",
 )
-@click.option(
+@path_option(
     "--proof",
-    type=click.Path(path_type=Path),
     help="Check a proof instead of a ledger; nothing else is needed.",
 )
 @click.option("--name", metavar="NAME", help="With --proof: the person whom the entry must name.")
@@ -141,25 +137,25 @@ def verify(
     if name is not None:
         raise InputError("--name", "it belongs to a proof", "Add --proof FILE")
     opened = open_ledger(where)
-    verdict, found = check_ledger(
+    verdict, findings = check_ledger(
         opened, verifier, read_checkpoint(against, verifier) if against else None
     )
     value = dataclasses.asdict(verdict) | {
         "ledger": opened.shown,
-        "findings": [dataclasses.asdict(item) for item in found],
+        "findings": [dataclasses.asdict(item) for item in findings],
     }
     lines = [
         f"entry {item.sequence}: {item.what}" if item.sequence is not None else item.what
-        for item in found
+        for item in findings
     ]
-    if not found:
+    if not findings:
         tail = (
             f"and it begins with the {verdict.kept} of the kept checkpoint"
             if verdict.kept is not None
             else "but without --against a kept checkpoint nobody sees whether entries were cut off its end"
         )
         lines.append(f"{opened.shown}: all {verdict.size} entries are as they were signed, {tail}")
-    return Outcome(value=value, text="\n".join([*lines, *verdict.notes]), ok=not found)
+    return Outcome(value=value, text="\n".join([*lines, *verdict.notes]), ok=not findings)
 
 
 def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
@@ -182,17 +178,19 @@ def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
 
 
 @click.command()
-@ledger_option
-@click.option(
-    "--format", "form", type=click.Choice(["json", "csv"]), default="json", show_default=True
+@option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "csv"]),
+    default="json",
 )
 @out_option("File to write.")
 @command
-def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
+@with_ledger
+def export(opened: Ledger, form: str, out: Path, common: Common) -> Outcome:
     """Write all entries as JSON, with the checkpoint over them, or as CSV. Salts are never in it."""
-    from unplug.trust.ledger import export_csv, export_json, open_ledger
+    from unplug.trust.ledger import export_csv, export_json
 
-    opened = open_ledger(where)
     note = opened.checkpoint()
     entries = opened.entries()[: int(note.split(b"\n")[1])]  # others may have added since
     if form == "json":
@@ -208,7 +206,7 @@ def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
 
 @click.command()
 @click.argument("name")
-@click.option("--schema", default="public", show_default=True, help="In which the tables are.")
+@option("--schema", default="public", help="In which the tables are.")
 @command
 def role(name: str, schema: str, common: Common) -> Outcome:
     """Print the SQL that lets the PostgreSQL role NAME add entries and shred salts, and nothing

@@ -10,11 +10,11 @@ import click
 from unplug.core import SUBJECT, InputError, table, write_json
 
 from .base import Common, Outcome, command
-from .ledger_options import ledger_option
-from .options import out_option
+from .ledger_options import with_ledger
+from .options import out_option, paths_argument, spec_option
 
 if TYPE_CHECKING:
-    from unplug.trust.ledger import Queue
+    from unplug.trust.ledger import Ledger, Queue
 
 
 def samples_in(spec: str) -> dict[str, set[str]]:
@@ -27,58 +27,52 @@ def samples_in(spec: str) -> dict[str, set[str]]:
 
 
 @click.command()
-@ledger_option
-@click.option(
-    "--data",
-    "spec",
-    required=True,
-    metavar="SPEC",
-    help="The data in which the names are looked for.",
-)
+@spec_option("The data in which the names are looked for.")
 @out_option("Forget file to write, with names in clear: delete it after use.")
 @command
-def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
+@with_ledger
+def queue(opened: Ledger, spec: str, out: Path, common: Common) -> Outcome:
     """Write one forget file for all open requests whose every name is in the data, so that one
     release covers them.
     """
-    from unplug.trust.ledger import open_ledger, open_queue
+    from unplug.trust.ledger import open_queue
 
-    found = open_queue(open_ledger(where), samples_in(spec))
-    if not found.whole:
-        raise InputError("the queue", f"{spec} holds all names of no open request", _way_out(found))
-    wanted = {name for held in found.whole.values() for name in held}
-    names = [name for name in found.names if name in wanted]
+    queued = open_queue(opened, samples_in(spec))
+    if not queued.whole:
+        raise InputError(
+            "the queue", f"{spec} holds all names of no open request", _way_out(queued)
+        )
+    wanted = {name for held in queued.whole.values() for name in held}
+    names = [name for name in queued.names if name in wanted]
     samples = [name for name in names if not name.startswith(SUBJECT)]
     subjects = [name.removeprefix(SUBJECT) for name in names if name.startswith(SUBJECT)]
     write_json(out, {"samples": samples, "subjects": subjects}, private=True)
     lines = [
-        f"{len(found.whole)} open request{'s name' if len(found.whole) > 1 else ' names'} "
+        f"{len(queued.whole)} open request{'s name' if len(queued.whole) > 1 else ' names'} "
         f"{len(names)} of {spec}: {out}"
     ]
-    lines += found.waiting()
+    lines += queued.waiting()
     lines.append(
         "`unplug release --all-open` records it; else: unplug ledger record release "
-        f"{' '.join(found.whole)} --file MANIFEST"
+        f"{' '.join(queued.whole)} --file MANIFEST"
     )
     value = {
         "out": str(out),
-        "requests": list(found.whole),
+        "requests": list(queued.whole),
         "names": len(names),
-        "elsewhere": dict(found.elsewhere),
-        "shredded": list(found.shredded),
-        "unreadable": dict(found.unreadable),
+        "elsewhere": dict(queued.elsewhere),
+        "shredded": list(queued.shredded),
+        "unreadable": dict(queued.unreadable),
     }
     return Outcome(value=value, text="\n".join(lines))
 
 
 @click.command()
-@ledger_option
-@click.argument("checkpoints", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--data", "spec", required=True, metavar="SPEC", help="The data that they were trained on."
-)
+@paths_argument("checkpoints")
+@spec_option("The data that they were trained on.")
 @command
-def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: Common) -> Outcome:
+@with_ledger
+def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Common) -> Outcome:
     """Record which open requests touch each of CHECKPOINTS: how many of their samples it was
     trained on and did not forget.
 
@@ -86,19 +80,19 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
     """
     from unplug.plugins import load_checkpoint
     from unplug.sdk.learning.training import split_of
-    from unplug.trust.ledger import open_ledger, open_queue
+    from unplug.trust.ledger import open_queue
 
-    opened, samples = open_ledger(where), samples_in(spec)
-    found = open_queue(opened, samples)
-    if not found.of:
+    opened, samples = opened, samples_in(spec)
+    queued = open_queue(opened, samples)
+    if not queued.of:
         raise InputError(
-            "the queue", f"no open request is known to name anybody in {spec}", _way_out(found)
+            "the queue", f"no open request is known to name anybody in {spec}", _way_out(queued)
         )
     rows: list[dict[str, Any]] = []
     for path in checkpoints:
         loaded = load_checkpoint(path)
         split = split_of(loaded)
-        for request, names in found.of.items():
+        for request, names in queued.of.items():
             ids = {sample for name in names for sample in samples[name]}
             counts = _counts(split, ids)
             facts = {"model_sha256": loaded.sha256, "data_digest": split.data_digest}
@@ -117,7 +111,7 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
     text = table(["request", "model", "samples in it", "held out", "entry"], shown)
     return Outcome(
         value=rows,
-        text="\n".join([text, *(f"{id}: {why}" for id, why in found.unreadable.items())]),
+        text="\n".join([text, *(f"{id}: {why}" for id, why in queued.unreadable.items())]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from unplug.core import counted, table
+
+from .base import Outcome
 
 if TYPE_CHECKING:
     from unplug.trust.ledger import LedgerEntry, Request
@@ -33,6 +36,19 @@ def ledger_option(function: F) -> F:
         envvar="UNPLUG_LEDGER",
         help="A file, or postgresql://USER@HOST/DATABASE (default: ~/.local/share/unplug/ledger.db).",
     )(function)
+
+
+def with_ledger(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """Adds --ledger and --timezone to a command, which gets the ledger as `opened`."""
+
+    @ledger_option
+    @functools.wraps(function)
+    def inside(*args: Any, where: str | None, **kwargs: Any) -> Outcome:
+        from unplug.trust.ledger import open_ledger
+
+        return function(*args, opened=open_ledger(where), **kwargs)
+
+    return inside
 
 
 def _zone(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:

@@ -7,16 +7,23 @@ import shlex
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from unplug.core import key_file
 from unplug.sdk.forgetting.tasks import NEEDS
 
-from .base import folded
+from .base import Common, folded
+
+if TYPE_CHECKING:
+    from unplug.plugins import Checkpoint
+    from unplug.sdk.forgetting.tasks import StoredTask
+    from unplug.sdk.learning.data import Dataset
 
 F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+ERROR_OR_SKIP = click.Choice(["error", "skip"])
 
 
 class FloatRange(click.FloatRange):
@@ -24,42 +31,86 @@ class FloatRange(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or click's error."""
-        if math.isnan(found := super().convert(value, param, ctx)):
+        if math.isnan(number := super().convert(value, param, ctx)):
             self.fail(f"{value} is not a number.", param, ctx)
-        return found
+        return number
+
+
+def option(*names: str, **how: Any) -> Callable[[F], F]:
+    """click's own, with its default in the help."""
+    return click.option(*names, show_default=True, **how)
+
+
+def path_option(*names: str, **how: Any) -> Callable[[F], F]:
+    """An option that takes a path."""
+    return click.option(*names, type=PATH, **how)
+
+
+def path_argument(name: str, **how: Any) -> Callable[[F], F]:
+    """An argument that is a path."""
+    return click.argument(name, type=PATH, **how)
+
+
+def paths_argument(name: str) -> Callable[[F], F]:
+    """An argument of one or more paths."""
+    return path_argument(name, nargs=-1, required=True)
+
+
+def settings_option(help_text: str) -> Callable[[F], F]:
+    """Adds --set KEY=VALUE, which may be repeated; `settings` reads it."""
+    return click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help=help_text)
+
+
+def on_bad_option(help_text: str | None = None) -> Callable[[F], F]:
+    """Adds --on-bad, what to do with unusable samples."""
+    return option("--on-bad", type=ERROR_OR_SKIP, default="error", help=help_text)
+
+
+def spec_option(help_text: str, *, required: bool = True) -> Callable[[F], F]:
+    """Adds --data SPEC alone."""
+    return click.option("--data", "spec", required=required, metavar="SPEC", help=help_text)
 
 
 def data_option(function: F) -> F:
-    """Adds --data SPEC and --on-bad, what to do with unusable samples."""
-    function = click.option(
-        "--on-bad",
-        type=click.Choice(["error", "skip"]),
-        default="error",
-        show_default=True,
-        help=(
-            "What to do with unreadable images or wrong labels: refuse, or go on without them and "
-            "count them."
-        ),
-    )(function)
-    return click.option(
-        "--data",
-        "spec",
-        required=True,
-        metavar="SPEC",
-        help="Data, for example utkface:DIR or synth:n=3000.",
-    )(function)
+    """Adds --data SPEC and --on-bad."""
+    on_bad = on_bad_option(
+        "What to do with unreadable images or wrong labels: refuse, or go on without them and "
+        "count them."
+    )
+    return spec_option("Data, for example utkface:DIR or synth:n=3000.")(on_bad(function))
 
 
-def forget_option(function: F) -> F:
-    """Adds --forget FILE, the request."""
-    return click.option(
-        "--forget",
-        "forget_file",
-        required=True,
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Sample ids or subject:NAME, one a line.",
-    )(function)
+def split_options(function: F) -> F:
+    """Adds --validation and --test: how much is held out."""
+    for name, share in (("test", 0.2), ("validation", 0.1)):
+        text = f"Fraction held out for {name}."
+        function = option(f"--{name}", type=float, default=share, help=text)(function)
+    return function
+
+
+def restart_option(what: str = "an unfinished run") -> Callable[[F], F]:
+    """Adds --restart."""
+    text = f"Drop {what} instead of continuing it."
+    return click.option("--restart", is_flag=True, help=text)
+
+
+def budget_option(function: F) -> F:
+    """Adds --budget of a forget step."""
+    text = "Fraction of retraining, compute and wall time each (default: the method's)."
+    return click.option("--budget", type=float, help=text)(function)
+
+
+forget_option = path_option(
+    "--forget",
+    "forget_file",
+    required=True,
+    metavar="FILE",
+    help="Sample ids or subject:NAME, one a line.",
+)
+half_option = click.option("--half", is_flag=True, help="Store the weights in float16.")
+split_file_option = path_option(
+    "--split", "split_file", help="Use this split file instead of drawing one."
+)
 
 
 def face_options(function: F) -> F:
@@ -78,7 +129,7 @@ def face_options(function: F) -> F:
         click.option(
             "--face-landmarker",
             "landmarker",
-            type=click.Path(path_type=Path),
+            type=PATH,
             envvar="UNPLUG_FACE_LANDMARKER",
             help=(
                 "MediaPipe's face_landmarker.task: finds and crops the face (needs the extra "
@@ -130,12 +181,26 @@ def out_option(
         "--out",
         "-o",
         required=required,
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="PATH",
         help=help_text,
         callback=_no_device,
         **more,
     )
+
+
+def opened(
+    checkpoint: Path, spec: str, on_bad: Any, base: str | None, common: Common
+) -> tuple[Checkpoint, StoredTask, Dataset]:
+    """A checkpoint, its task, and the data at its size."""
+    from unplug.plugins import load_checkpoint
+    from unplug.sdk.forgetting.tasks import task_of
+    from unplug.sdk.learning.data import load_dataset
+
+    original = load_checkpoint(checkpoint)
+    task = task_of(original, device=common.device, base=base)
+    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
+    return original, task, dataset
 
 
 def traces(forget_file: Path) -> str:
@@ -162,7 +227,7 @@ faces_option = click.option(
 )
 fleet_option = click.option(
     "--fleet",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help=(
         "What `unplug references` made: models that never saw a person, whoever she is; each is "
@@ -176,6 +241,9 @@ training_data_option = click.option(
     metavar="SPEC",
     help="Where the pictures of the training lie, if not where the model's record says: the same picture under another name "
     "is left out; may be repeated.",
+)
+runtime_option = click.option(
+    "--runtime", help="What runs the files, say tensorflow; default: that of each one's target."
 )
 base_option = click.option(
     "--base", help="Of a plugin: the diffusion base beside it (default: the one in its record)."

@@ -11,7 +11,7 @@ from unplug.core import InputError, seconds, temporary_folder
 
 from .base import Common, Outcome, command
 from .bundle import trust_of, trust_option
-from .options import FloatRange, out_option
+from .options import PATH, FloatRange, out_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import Guard
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", required=False, type=click.Path(path_type=Path))
+@click.argument("files", required=False, type=PATH)
 @click.option(
     "--on",
     "place",
@@ -71,20 +71,20 @@ def page(
         )
     with temporary_folder(".page.", None) as temporary:
         guard = None if trust is None else _guard(trust, files, temporary)
-        found = {} if guard is not None else web_files(_generator(files))
-        count = len(found) if guard is None or guard.bundle is None else 1
+        shown = {} if guard is not None else web_files(_generator(files))
+        count = len(shown) if guard is None or guard.bundle is None else 1
         value = {
             "files": count,
-            "bytes": sum(path.stat().st_size for path in found.values()),
+            "bytes": sum(path.stat().st_size for path in shown.values()),
             "trusted": guard is not None,
         }
         if out is not None:
-            size = write_site(found, out, guard)
+            size = write_site(shown, out, guard)
             text = f"wrote {out} ({size / 2**20:.0f} MB): put it on a web server with https"
             return Outcome(value={**value, "out": str(out), "site_bytes": size}, text=text)
         try:
             serve_site(
-                found,
+                shown,
                 place,
                 common.say,
                 seconds=None if minutes is None else 60 * minutes,
@@ -128,7 +128,7 @@ def _guard(trust: Trust, bundle: Path | None, temporary: Path) -> Guard:
         pack_bundle(bundle, packed)
         with open_source(packed) as source:
             verify(source, trust)
-    said = PageTrust(
+    trusted = PageTrust(
         keys=tuple(key.pem for key in trust.keys),
         name=trust.name,
         minimum_release=trust.minimum_release,
@@ -136,4 +136,4 @@ def _guard(trust: Trust, bundle: Path | None, temporary: Path) -> Guard:
         superseded=tuple(sorted(trust.superseded)),
         bundle=packed is not None,
     )
-    return Guard(trust=said, bundle=packed)
+    return Guard(trust=trusted, bundle=packed)

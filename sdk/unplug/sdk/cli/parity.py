@@ -13,14 +13,21 @@ from unplug.core import table
 from unplug.sdk import journey
 
 from .base import Common, Outcome, command
-from .options import out_option, shipped_or_given
+from .options import (
+    out_option,
+    path_option,
+    paths_argument,
+    runtime_option,
+    shipped_or_given,
+)
+from .options_of import ConfiguredCommand, given
 
 if TYPE_CHECKING:
     from unplug.export import ParityReport, TaskDelta
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.exporting:ParityOrder")
+@paths_argument("files")
 @click.option(
     "--checkpoint",
     required=True,
@@ -28,36 +35,7 @@ if TYPE_CHECKING:
     callback=shipped_or_given,
     help="The checkpoint they were made from; a plugin that ships by its name.",
 )
-@click.option(
-    "--samples",
-    type=click.IntRange(1, 4096),
-    default=16,
-    show_default=True,
-    help="Synthetic faces to compare on (a plugin: their edges).",
-)
-@click.option(
-    "--images",
-    type=click.Path(path_type=Path),
-    help="Compare on the images of this folder instead (a plugin: condition images).",
-)
-@click.option(
-    "--data",
-    metavar="SPEC",
-    help="Compare on samples of this data instead: of its test part, where known.",
-)
-@click.option(
-    "--task",
-    type=click.IntRange(1),
-    metavar="N",
-    help="With --data: compare errors in the task on N test samples too.",
-)
-@click.option(
-    "--base",
-    help="With --task, of a plugin: its diffusion base, where it is not the one in its record.",
-)
-@click.option(
-    "--runtime", help="What runs the files, say tensorflow; default: that of each one's target."
-)
+@runtime_option
 @click.option(
     "--coreml-host",
     metavar="USER@MAC",
@@ -66,9 +44,8 @@ if TYPE_CHECKING:
 @click.option(
     "--explain", is_flag=True, help="Walk the layers too, and name the first one out of tolerance."
 )
-@click.option(
+@path_option(
     "--layers",
-    type=click.Path(path_type=Path),
     default=Path("layers"),
     show_default=True,
     help="With --explain: folder for a picture and a JSON of each file's layers.",
@@ -84,13 +61,16 @@ def parity(
     layers: Path,
     out: Path | None,
     common: Common,
-    **on: Any,
+    **options: Any,
 ) -> Outcome:
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of
     tolerance).
 
     Of a folder, all exported files in it.
     """
+    from unplug.sdk.exporting import ParityOrder
+
+    on = given(ParityOrder, options)
     report = journey.check(
         files,
         checkpoint,
@@ -105,9 +85,9 @@ def parity(
     text = parity_table(report)
     value: dict[str, Any] = asdict(report)
     if explain:
-        found = journey.explain(files, checkpoint, layers=layers, show=common.show, **on)
-        value["layers"] = [asdict(item) for item in found]
-        text += "".join(f"\n{item}" for item in found) + f"\nPictures: {layers}"
+        walks = journey.explain(files, checkpoint, layers=layers, show=common.show, **on)
+        value["layers"] = [asdict(walk) for walk in walks]
+        text += "".join(f"\n{walk}" for walk in walks) + f"\nPictures: {layers}"
     return Outcome(value=value, text=text, ok=report.passed)
 
 

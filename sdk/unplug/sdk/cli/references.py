@@ -11,24 +11,22 @@ import click
 from unplug.core import seconds
 
 from .base import Common, Outcome, command
-from .options import base_option, checkpoint_argument, data_option, out_option
+from .options import base_option, checkpoint_argument, data_option, opened, option, out_option
 
 
 @click.command()
 @checkpoint_argument
 @data_option
-@click.option(
+@option(
     "--models",
     type=click.IntRange(4, 4096),
     default=64,
-    show_default=True,
     help="How many to train.",
 )
-@click.option(
+@option(
     "--folds",
     type=click.IntRange(2, 64),
     default=4,
-    show_default=True,
     help=(
         "People are dealt into so many folds, and each model leaves out one: everybody is unknown "
         "to models / folds of them."
@@ -60,14 +58,9 @@ def references(
     release --fleet DIR` then train no reference for a request, attack with many of them, and rank a
     single person among models that never saw her.
     """
-    from unplug.plugins import load_checkpoint
     from unplug.sdk.evidence.fleet import train_references
-    from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.learning.data import load_dataset
 
-    original = load_checkpoint(checkpoint)
-    task = task_of(original, device=common.device, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
+    original, task, dataset = opened(checkpoint, spec, on_bad, base, common)
     common.say(f"training {models} reference models of {folds} folds of people ...")
     record = train_references(
         original,

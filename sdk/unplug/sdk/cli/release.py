@@ -12,7 +12,7 @@ import click
 from unplug.core import GateFailed, InputError, counted, read_json, seconds, table
 
 from .base import Common, Outcome, command, folded, names
-from .bundle import publication_options, signing_of
+from .bundle import PublicationOrder, signing_of
 from .flags import with_flags
 from .ledger_options import ledger_option
 from .options import (
@@ -22,7 +22,9 @@ from .options import (
     data_option,
     forget_option,
     given_option,
+    opened,
     out_option,
+    path_option,
     traces,
 )
 from .options_of import ConfiguredCommand, given
@@ -31,25 +33,17 @@ if TYPE_CHECKING:
     from unplug.sdk.releasing import Answering, Release, ReleasePlan
     from unplug.trust.bundle import Signing
 
-PUBLICATION = (
-    "public",
-    "chain",
-    "product",
-    "number",
-    "expires",
-    "supersedes",
-    "revokes",
-    "answers",
+
+@click.command(
+    cls=ConfiguredCommand,
+    config="unplug.sdk.releasing:ReleaseConfig unplug.sdk.cli.bundle:PublicationOrder",
+    skip=("seed",),
 )
-
-
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.releasing:ReleaseConfig", skip=("seed",))
 @checkpoint_argument
 @data_option
 @forget_option
-@click.option(
+@path_option(
     "--retrained",
-    type=click.Path(path_type=Path),
     help="The oracle (default: train it, but with --fleet).",
 )
 @base_option
@@ -63,7 +57,6 @@ PUBLICATION = (
     "signing",
     help="Sign with this key: a file, env:NAME, or command:WORDS that sign standard input.",
 )
-@publication_options
 @ledger_option
 @click.option(
     "--request",
@@ -129,27 +122,22 @@ def release(
     it was. With --request or --all-open the ledger is told of each step, and the forget file must
     cover whom the requests name.
     """
-    from unplug.plugins import load_checkpoint
     from unplug.sdk import journey
-    from unplug.sdk.forgetting.tasks import task_of
     from unplug.sdk.learning.data import (
         describe_request,
-        load_dataset,
         named_samples,
         read_forget_file,
     )
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
     from unplug.trust.ledger import find_ledger, open_queue
 
-    signed = _signing(signing, out, {name: options.pop(name) for name in PUBLICATION})
+    signed = _signing(signing, out, given(PublicationOrder, options))
     answering = _answering(where, requests, all_open=all_open)
     options["overrides"] = _reasons(options["overrides"], options.pop("reasons"))
     chosen = given(ReleaseConfig, options)
     gates = chosen.pop("gates", {})
     asked_gates(gates, chosen)
-    original = load_checkpoint(checkpoint)
-    task = task_of(original, device=common.device, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
+    original, task, dataset = opened(checkpoint, spec, on_bad, base, common)
     ids = read_forget_file(forget_file, dataset)
     common.say(folded(describe_request(ids, dataset)))
     if answering is not None and all_open:
@@ -163,10 +151,8 @@ def release(
         "signing": signed,
         "answering": answering,
         "ledger": find_ledger(where) if answering is None else answering.ledger,
-        "device": common.device_name,
-        "show": common.show,
         "say": common.say,
-        "seed": common.seed,
+        **common.shared,
         **chosen,
     }
     if dry_run:
@@ -182,13 +168,12 @@ def release(
     )
 
 
-def _signing(key: str | None, out: Path, said: Mapping[str, Any]) -> Signing | None:
+def _signing(key: str | None, out: Path, order: Mapping[str, Any]) -> Signing | None:
     if key is not None:
-        return signing_of(key, out, **said)
-    if any(said.values()):
-        raise InputError(
-            "the signer's options", "nothing is signed", "Add --sign KEY, or leave them out"
-        )
+        return signing_of(key, out, PublicationOrder(**order))
+    if order:
+        fix = "Add --sign KEY, or leave them out"
+        raise InputError("the signer's options", "nothing is signed", fix)
     return None
 
 
@@ -276,8 +261,8 @@ def gate_lines(summary: dict[str, Any]) -> list[str]:
             f"{word:<6}{gate['name']:<32}{shown:>12} {gate['comparison']} {gate['limit']:g}"
         )
         reason = "" if gate.get("override") is None else f"; overridden: {gate['override']}"
-        found = f"{unit} ({gate['detail']})" if (unit := gate["unit"].strip()) else gate["detail"]
-        lines.append(folded(f"{' ' * 6}{found}{reason}", 6))
+        detail = f"{unit} ({gate['detail']})" if (unit := gate["unit"].strip()) else gate["detail"]
+        lines.append(folded(f"{' ' * 6}{detail}{reason}", 6))
     return lines
 
 
@@ -290,9 +275,9 @@ def explanations(
 
     lines = []
     limits = asked_gates(gates, chosen)
-    for item in explain_gates([Gate(**gate) for gate in summary["gates"]], limits, gates):
-        lines += [f"{item.gate}: {item.asks}", f"  must be {item.limit}"]
-        lines += [f"  limit from {with_flags(item.source)}", f"  {item.outcome}"]
+    for explained in explain_gates([Gate(**gate) for gate in summary["gates"]], limits, gates):
+        lines += [f"{explained.gate}: {explained.asks}", f"  must be {explained.limit}"]
+        lines += [f"  limit from {with_flags(explained.source)}", f"  {explained.outcome}"]
     return lines
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from .base import Common, Outcome, command
-from .options import out_option
+from .options import option, out_option, paths_argument
 
 
 @click.command()
-@click.argument("reports", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--title", default="unplug report", show_default=True, help="Title of the page.")
+@paths_argument("reports")
+@option("--title", default="unplug report", help="Title of the page.")
 @click.option(
     "--baselines", is_flag=True, help="Show published numbers too, in a section of their own."
 )

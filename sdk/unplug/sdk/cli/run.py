@@ -12,7 +12,7 @@ from unplug.sdk import journey
 
 from .base import Common, Outcome, command, folded
 from .bundle import trust_of, trust_option
-from .options import face_options, shipped_or_given
+from .options import face_options, path_option, shipped_or_given
 
 if TYPE_CHECKING:
     from unplug.sdk.drawing.inference import Answer
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("model", type=click.Path(), callback=shipped_or_given)
-@click.option(
+@path_option(
     "--image",
     "images",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="A picture; may be repeated.",
 )
-@click.option(
+@path_option(
     "--array",
-    type=click.Path(path_type=Path),
     help="Instead: .npz with an array of N samples of each input, or .npy.",
 )
 @click.option(
@@ -44,20 +42,18 @@ if TYPE_CHECKING:
     help="With --face-landmarker: turn, scale and move the face until its eyes lie where UTKFace has them, or where a "
     "bundle says (which needs no --align); refuse one that is too small or too dark.",
 )
-@click.option(
+@path_option(
     "--decision",
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help="What `unplug threshold` wrote: over, under or unsure, of the models that it names (default: the one that a bundle "
     "carries).",
 )
 @trust_option
-@click.option(
+@path_option(
     "--out",
     "-o",
     "outs",
     multiple=True,
-    type=click.Path(path_type=Path),
     metavar="PATH",
     help="NAME.npz for the outputs, NAME.png for a picture of them; may be repeated.",
 )
@@ -107,15 +103,15 @@ def run(
 
 def _lines(answer: Answer, outs: tuple[Path, ...]) -> list[str]:
     lines = []
-    for item in answer.results:
-        if (said := item.get("decision")) is not None:
+    for result in answer.results:
+        if (decision := result.get("decision")) is not None:
             lines.append(
-                f"{item['image']}: {said['answer']} {said['age']:g} (P = {said['over']:.4f})"
+                f"{result['image']}: {decision['answer']} {decision['age']:g} (P = {decision['over']:.4f})"
             )
         groups = ", ".join(
-            f"{row['ages']}: {100 * row['probability']:.0f} %" for row in item["groups"][:3]
+            f"{row['ages']}: {100 * row['probability']:.0f} %" for row in result["groups"][:3]
         )
-        lines.append(f"{item['image']}: {item['age']:.1f} years ({groups}) [{item['crop']}]")
+        lines.append(f"{result['image']}: {result['age']:.1f} years ({groups}) [{result['crop']}]")
     if answer.decision is not None and answer.results:
         lines.append(
             f"the decision holds: {answer.decision.limit()}"

@@ -40,6 +40,7 @@ class KeptStream:
         if self.failed is None:
             try:
                 self._stream.write(self._spelled(text))
+                # At once, so that what fails fails here and not when Python ends.
                 self._stream.flush()
             except OSError as error:
                 self.failed = error

@@ -12,7 +12,14 @@ import click
 from unplug.core import InputError, table, write_json
 
 from .base import Common, Outcome, command, percent
-from .options import data_option, out_option, training_data_option
+from .options import (
+    data_option,
+    option,
+    out_option,
+    path_option,
+    paths_argument,
+    training_data_option,
+)
 
 if TYPE_CHECKING:
     from unplug.sdk.drawing.inference import DecisionRecord
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@paths_argument("models")
 @data_option
 @click.option(
     "--over", "age", type=float, required=True, metavar="AGE", help="The age in question, in years."
@@ -38,24 +45,20 @@ if TYPE_CHECKING:
     metavar="SHARE",
     help="Share of adults called under, at most (default: as --max-fpr).",
 )
-@click.option(
+@option(
     "--method",
     type=click.Choice(["clopper-pearson", "conformal"]),
     default="clopper-pearson",
-    show_default=True,
     help=(
         "The limit holds with --confidence over the draw of people, or on average over draws "
         "(needs fewer people)."
     ),
 )
-@click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="Of clopper-pearson."
-)
-@click.option(
+@option("--confidence", type=float, default=0.95, help="Of clopper-pearson.")
+@option(
     "--minors-from",
     type=float,
     default=0.0,
-    show_default=True,
     metavar="AGE",
     help=(
         "Youngest age that counts as a minor: small children are never taken for adults, and "
@@ -67,18 +70,16 @@ if TYPE_CHECKING:
     metavar="ATTRIBUTE",
     help="Hold the limits in each of its groups that has enough people as well.",
 )
-@click.option(
+@option(
     "--part",
     type=click.Choice(["test", "validation"]),
     default="test",
-    show_default=True,
     help="Which people of the training's own data, where the data are those.",
 )
-@click.option(
+@path_option(
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="That a file was exported from: its record says whom it learned from; may be repeated.",
 )
 @training_data_option
@@ -97,9 +98,6 @@ def threshold(
     age: float,
     max_fpr: float,
     max_fnr: float | None,
-    method: Any,
-    confidence: float,
-    minors_from: float,
     by: str | None,
     part: Any,
     checkpoints: tuple[Path, ...],
@@ -107,6 +105,7 @@ def threshold(
     unseen: bool,
     out: Path | None,
     common: Common,
+    **how: Any,
 ) -> Outcome:
     """From which P(age >= AGE) on MODELS may say "over", and up to which "under"; between them they
     are unsure.
@@ -115,32 +114,22 @@ def threshold(
     people like those of the data, whom none of them learned from. `unplug run --decision FILE`
     answers by it, `unplug release --decision FILE` ships it.
     """
-    from unplug.sdk.evidence.assurance import JudgedModels, Limits, ask, decide, runnable
+    from unplug.sdk.evidence.assurance import Limits, ask, decide, runnable
 
     limits = Limits(
-        age=age,
-        max_fpr=max_fpr,
-        max_fnr=max_fpr if max_fnr is None else max_fnr,
-        method=method,
-        confidence=confidence,
-        minors_from=minors_from,
+        age=age, max_fpr=max_fpr, max_fnr=max_fpr if max_fnr is None else max_fnr, **how
     )
     paths, skipped = runnable(models)
     if not paths:
-        raise InputError(
-            str(models[0]),
-            f"nothing of it can run here ({'; '.join(skipped.values())})",
-            "Give another file",
-        )
+        why = f"nothing of it can run here ({'; '.join(skipped.values())})"
+        raise InputError(str(models[0]), why, "Give another file")
     answers = ask(
-        JudgedModels(
-            models=paths,
-            data=spec,
-            part=part,
-            checkpoints=checkpoints,
-            training=training,
-            on_bad=on_bad,
-        ),
+        paths,
+        spec,
+        part=part,
+        checkpoints=checkpoints,
+        training=training,
+        on_bad=on_bad,
         device=common.device,
         show=common.show,
     )
@@ -156,8 +145,9 @@ def threshold(
     value = asdict(record) | {
         "copies": None if copies is None else asdict(copies),
         "skipped": skipped,
+        "out": None if out is None else str(out),
     }
-    return Outcome(value=value | {"out": None if out is None else str(out)}, text="\n".join(lines))
+    return Outcome(value=value, text="\n".join(lines))
 
 
 def _lines(
@@ -173,36 +163,7 @@ def _lines(
         f"{record.under_to:.6g}, unsure between"
     )
     yield f"holds: {record.limit()}"
-    yield table(
-        (
-            "model",
-            "over from",
-            "under up to",
-            "minors over",
-            "minors unsure",
-            "adults over",
-            "adults unsure",
-            "adults under",
-        ),
-        [
-            (
-                item.name,
-                f"{item.over_from:.6g}",
-                f"{item.under_to:.6g}",
-                *map(
-                    percent,
-                    (
-                        item.minors.over,
-                        item.minors.unsure,
-                        item.adults.over,
-                        item.adults.unsure,
-                        item.adults.under,
-                    ),
-                ),
-            )
-            for item in record.models
-        ],
-    )
+    yield _models(record)
     if record.by is not None:
         for group in record.groups:
             word = "holds by itself" if group.holds else "too few, the limits are not shown to hold"
@@ -219,6 +180,18 @@ def _lines(
             f"note: {limits.age:g} lies inside an age group of the model, in which ages are taken "
             "as even"
         )
+
+
+def _models(record: DecisionRecord) -> str:
+    head = ("model", "over from", "under up to")
+    shares = ("minors over", "minors unsure", "adults over", "adults unsure", "adults under")
+    rows = []
+    for model in record.models:
+        minors, adults = model.minors, model.adults
+        told = (minors.over, minors.unsure, adults.over, adults.unsure, adults.under)
+        ends = (f"{model.over_from:.6g}", f"{model.under_to:.6g}")
+        rows.append((model.name, *ends, *map(percent, told)))
+    return table((*head, *shares), rows)
 
 
 def _near(answers: Sequence[Answers], record: DecisionRecord) -> Iterator[str]:

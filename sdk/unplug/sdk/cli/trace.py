@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +15,10 @@ from unplug.core import InputError, json_sha256, table, write_json
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
-from .options import out_option
+from .options import out_option, path_option, spec_option
+
+if TYPE_CHECKING:
+    from unplug.trust.certificates import TracedPlace
 
 REACH = (
     "What left this machine (phones that loaded a file, copies, backups, a disk's snapshots) "
@@ -30,29 +34,21 @@ UNSEEN = (
 
 @click.command()
 @click.argument("person")
-@click.option(
-    "--data",
-    "spec",
-    required=True,
-    metavar="SPEC",
-    help="The data that hold, or held, the pictures.",
-)
-@click.option(
+@spec_option("The data that hold, or held, the pictures.")
+@path_option(
     "--in",
     "folders",
     multiple=True,
-    type=click.Path(path_type=Path),
     metavar="DIR",
     help=(
         "A folder of unplug's, with all below it: checkpoints, references, exports, bundles; may "
         "be repeated."
     ),
 )
-@click.option(
+@path_option(
     "--search",
     "deep",
     multiple=True,
-    type=click.Path(path_type=Path),
     metavar="DIR",
     help=(
         "A folder of anything: every file is opened, pictures are compared by their exact pixels; "
@@ -85,29 +81,21 @@ def trace(
     from unplug.sdk.learning.data import purge as delete
     from unplug.sdk.tracing import person_in
     from unplug.sdk.tracing import trace as look
-    from unplug.trust.certificates import TraceFile, kept_facts
 
     if not folders and not deep:
-        raise InputError(
-            "trace",
-            "no folder is named",
-            "Add --in DIR, where unplug's files lie, or --search DIR, any other",
-        )
+        fix = "Add --in DIR, where unplug's files lie, or --search DIR, any other"
+        raise InputError("trace", "no folder is named", fix)
     if purge and request is None:
-        raise InputError(
-            "--purge", "what is deleted is recorded", "Add --request ID, whose step it is"
-        )
+        fix = "Add --request ID, whose step it is"
+        raise InputError("--purge", "what is deleted is recorded", fix)
     if request is not None:
         _check_request(where, request, person)
     places, cached = look(spec, person_in(spec, person), folders, deep=deep, show=common.show)
     freed = delete(cached) if purge and cached else 0
-    purged = (
-        [str(path) for item in cached for path in item.paths if not path.exists()] if purge else []
-    )
+    held = [str(path) for entry in cached for path in entry.paths if not path.exists()]
+    purged = held if purge else []
     places = tuple(
-        dataclasses.replace(place, standing="deleted", goes_by="")
-        if place.path in purged
-        else place
+        replace(place, standing="deleted", goes_by="") if place.path in purged else place
         for place in places
     )
     value: dict[str, Any] = {
@@ -115,45 +103,44 @@ def trace(
         "person": person,
         "data": spec,
         "searched": [str(folder.resolve()) for folder in (*folders, *deep)],
-        "places": [dataclasses.asdict(place) for place in places],
+        "places": [asdict(place) for place in places],
         "purged": purged,
         "out_of_reach": REACH,
     }
     if out is not None:
         write_json(out, value, private=True)
-    rows = [
-        [item.standing, item.kind, "" if item.samples is None else str(item.samples), item.path]
-        for item in places
-    ]
-    counts = Counter(place.standing for place in places)
-    lines = [
-        table(["", "what", "samples", "where"], rows),
-        ", ".join(f"{number} {name}" for name, number in counts.items()),
-    ]
-    lines += [
-        f"{place.path}: {place.goes_by}"
-        for place in places
-        if place.goes_by and place.kind != "data"
-    ]
+    lines = _lines(places)
     if purge:
-        lines.append(
-            f"{freed:,} bytes of the cache were deleted"
-            if purged
-            else "the cache kept nothing of them"
-        )
+        told = f"{freed:,} bytes of the cache were deleted"
+        lines.append(told if purged else "the cache kept nothing of them")
     entry = None
     if request is not None:
-        facts: dict[str, str] = {name: str(number) for name, number in counts.items()}
-        searched = {name: tuple(value[name]) for name in ("searched", "purged")}
-        facts |= kept_facts(TraceFile(**{**value, **searched, "places": tuple(places)}))
-        entry = _record(
-            where,
-            request,
-            facts | {"trace_sha256": json_sha256(value), "purged": str(len(value["purged"]))},
-        )
+        entry = _record(where, request, value, places)
         lines.append(f"recorded as entry {entry}")
-    lines += [UNSEEN] if deep else []
-    return Outcome(value=value | {"entry": entry}, text="\n".join([*lines, REACH]))
+    lines += [UNSEEN, REACH] if deep else [REACH]
+    return Outcome(value=value | {"entry": entry}, text="\n".join(lines))
+
+
+def _lines(places: Sequence[TracedPlace]) -> list[str]:
+    rows = [
+        [
+            place.standing,
+            place.kind,
+            "" if place.samples is None else str(place.samples),
+            place.path,
+        ]
+        for place in places
+    ]
+    counts = Counter(place.standing for place in places)
+    return [
+        table(["", "what", "samples", "where"], rows),
+        ", ".join(f"{number} {name}" for name, number in counts.items()),
+        *(
+            f"{place.path}: {place.goes_by}"
+            for place in places
+            if place.goes_by and place.kind != "data"
+        ),
+    ]
 
 
 def _check_request(where: str | None, request: str, person: str) -> None:
@@ -165,11 +152,17 @@ def _check_request(where: str | None, request: str, person: str) -> None:
     opening_for(ledger, pick(ledger.requests(), request), person)
 
 
-def _record(where: str | None, request: str, facts: dict[str, str]) -> int:
+def _record(
+    where: str | None, request: str, value: dict[str, Any], places: Sequence[TracedPlace]
+) -> int:
+    """As a step of the request: how many places, and the hash of what was found."""
+    from unplug.trust.certificates import TraceFile, kept_facts
     from unplug.trust.ledger import open_ledger
 
-    return (
-        open_ledger(where)
-        .record("step", [request], note="searched for traces", facts=facts)
-        .sequence
-    )
+    searched = {name: tuple(value[name]) for name in ("searched", "purged")}
+    counts = Counter(place.standing for place in places)
+    facts: dict[str, str] = {name: str(number) for name, number in counts.items()}
+    facts |= kept_facts(TraceFile(**{**value, **searched, "places": tuple(places)}))
+    facts |= {"trace_sha256": json_sha256(value), "purged": str(len(value["purged"]))}
+    ledger = open_ledger(where)
+    return ledger.record("step", [request], note="searched for traces", facts=facts).sequence

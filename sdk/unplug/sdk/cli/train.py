@@ -12,7 +12,15 @@ from unplug.core import InputError
 from unplug.sdk import journey
 
 from .base import Common, Outcome, command, settings
-from .options import data_option, out_option
+from .options import (
+    data_option,
+    out_option,
+    path_option,
+    restart_option,
+    settings_option,
+    split_file_option,
+    split_options,
+)
 from .options_of import ConfiguredCommand, given
 from .train_base import base
 from .train_pack import pack
@@ -20,6 +28,7 @@ from .train_plugin import plugin
 from .train_student import student
 
 if TYPE_CHECKING:
+    from unplug.plugins import Checkpoint
     from unplug.sdk.learning.data import Dataset, Split
 
 
@@ -41,22 +50,8 @@ train.add_command(student)
 )
 @data_option
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@click.option(
-    "--validation",
-    type=float,
-    default=0.1,
-    show_default=True,
-    help="Fraction held out for validation.",
-)
-@click.option(
-    "--test", type=float, default=0.2, show_default=True, help="Fraction held out for test."
-)
-@click.option(
-    "--split",
-    "split_file",
-    type=click.Path(path_type=Path),
-    help="Use this split file instead of drawing one.",
-)
+@split_options
+@split_file_option
 @click.option(
     "--forgettable",
     metavar="DESIGN",
@@ -70,33 +65,25 @@ train.add_command(student)
     metavar="SPEC",
     help="Of a design: pictures that nobody may withdraw; the trunk is trained on them.",
 )
-@click.option(
-    "--trunk", type=click.Path(path_type=Path), help="Of a design: a trunk that is trained already."
-)
-@click.option(
-    "--set",
-    "design",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of the design, e.g. ridge=0.01; may be repeated.",
-)
+@path_option("--trunk", help="Of a design: a trunk that is trained already.")
+@settings_option("A setting of the design, e.g. ridge=0.01; may be repeated.")
 @click.option(
     "--edges",
     metavar="YEARS",
     help="Borders of the age groups, as 0,13,18,25,100, or yearly (default: as few as laws ask for).",
 )
-@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@restart_option()
 @command
 def age(
     spec: str,
     on_bad: Any,
     out: Path,
+    split_file: Path | None,
     validation: float,
     test: float,
-    split_file: Path | None,
     trunk_data: str | None,
     trunk: Path | None,
-    design: tuple[str, ...],
+    pairs: tuple[str, ...],
     edges: str | None,
     common: Common,
     forgettable: str | None,
@@ -116,8 +103,8 @@ def age(
     from unplug.sdk.learning.data import load_dataset
     from unplug.sdk.learning.training import Recipe, parse_edges
 
-    pairs = settings(design)
-    check_design(forgettable, pairs, trunk=trunk, trunk_data=trunk_data, edges=edges)
+    design = settings(pairs)
+    check_design(forgettable, design, trunk=trunk, trunk_data=trunk_data, edges=edges)
     chosen = given(Recipe, recipe)
     if edges is not None:
         chosen["edges"] = parse_edges(edges)
@@ -140,13 +127,15 @@ def age(
         forgettable=forgettable,
         trunk=ready,
         trunk_data=consented,
-        design=pairs,
-        seed=common.seed,
-        device=common.device_name,
+        design=design,
         restart=restart,
-        show=common.show,
+        **common.shared,
         **chosen | {"image_size": asked.image_size},
     )
+    return _told(done, out, split)
+
+
+def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:
     metrics, cost = done.record["metrics"], done.record["cost"]
     lines = [f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})"]
     for name, row in metrics.items():
@@ -154,10 +143,8 @@ def age(
             f"{name:<11}{row['n']:>6} samples  accuracy {100 * row['accuracy']:5.1f} %  MAE "
             f"{row['mae']:5.2f} years"
         )
-    lines.append(
-        "MAE per age group (test): "
-        + ", ".join(_group(row) for row in metrics["test"]["per_group"])
-    )
+    groups = ", ".join(_group(row) for row in metrics["test"]["per_group"])
+    lines.append(f"MAE per age group (test): {groups}")
     value = {
         "out": str(out),
         "sha256": done.sha256,

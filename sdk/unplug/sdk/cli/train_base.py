@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .base import Common, Outcome, command
-from .options import data_option, out_option
-from .options_of import ConfiguredCommand
+from .options import data_option, half_option, option, out_option, restart_option
+from .options_of import ConfiguredCommand, given
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:BaseRecipe")
 @data_option
 @out_option("Pipeline folder to write; an unfinished run there is continued.")
-@click.option(
+@option(
     "--image-size",
     type=click.IntRange(64, 1024),
     default=128,
-    show_default=True,
     help="Side in pixels, a multiple of 8.",
 )
 @click.option("--start", metavar="BASE", help="Go on from this base: small, a folder, a hub id.")
@@ -28,15 +28,14 @@ from .options_of import ConfiguredCommand
     type=click.IntRange(1),
     help="Optimizer steps of the autoencoder (default 3,500).",
 )
-@click.option(
+@option(
     "--sample-every",
     type=click.IntRange(0),
     default=1000,
-    show_default=True,
     help="Steps between sampling grids.",
 )
-@click.option("--half", is_flag=True, help="Store the weights in float16.")
-@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@half_option
+@restart_option()
 @command
 def base(
     spec: str,
@@ -49,7 +48,7 @@ def base(
     half: bool,
     restart: bool,
     common: Common,
-    **recipe_options: Any,
+    **options: Any,
 ) -> Outcome:
     """Train a small text-to-image base, from scratch or from another base.
 
@@ -69,11 +68,10 @@ def base(
     )
     from unplug.sdk.learning.data import load_dataset, make_split
 
-    def given(**values: Any) -> dict[str, Any]:
-        return {key: value for key, value in values.items() if value is not None}
-
-    vae_recipe = VAERecipe(**given(steps=vae_steps, precision=recipe_options["precision"]))
-    recipe = BaseRecipe(**given(**recipe_options))
+    vae_recipe = VAERecipe(
+        **given(VAERecipe, {"steps": vae_steps, "precision": options["precision"]})
+    )
+    recipe = BaseRecipe(**given(BaseRecipe, options))
     # first: it may not be there
     before = None if start is None else load_base(start, device=torch.device("cpu"))
     dataset = load_dataset(spec, image_size, on_bad=on_bad, show=common.show)
@@ -95,16 +93,19 @@ def base(
         half=half,
         show=common.show,
     )
-    record = base_record(str(out))
+    return _told(base_record(str(out)), out)
+
+
+def _told(record: Mapping[str, Any], out: Path) -> Outcome:
     cost, metrics, parameters = record["cost"], record["metrics"], record["parameters"]
+    unet, vae, text = (
+        f"{parameters[part] / 1e6:.1f} M" for part in ("unet", "vae", "text_encoder")
+    )
     lines = [
         f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})",
-        f"UNet {parameters['unet'] / 1e6:.1f} M, autoencoder {parameters['vae'] / 1e6:.1f} M, "
-        f"text encoder {parameters['text_encoder'] / 1e6:.1f} M parameters",
+        f"UNet {unet}, autoencoder {vae}, text encoder {text} parameters",
         f"autoencoder PSNR {metrics['vae_psnr_db']:.1f} dB, velocity loss {metrics['loss']:.4f} on "
         "held-out pictures",
     ]
-    return Outcome(
-        value={"out": str(out), "cost": cost, "metrics": metrics, "parameters": parameters},
-        text="\n".join(lines),
-    )
+    value = {"out": str(out), "cost": cost, "metrics": metrics, "parameters": parameters}
+    return Outcome(value=value, text="\n".join(lines))

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unplug.core import counted
 
 from .base import Common, Outcome, command, settings
-from .options import data_option, out_option
-from .options_of import ConfiguredCommand
+from .options import (
+    data_option,
+    half_option,
+    option,
+    out_option,
+    path_option,
+    restart_option,
+    settings_option,
+    split_file_option,
+)
+from .options_of import ConfiguredCommand, given
+
+if TYPE_CHECKING:
+    from unplug.plugins import Checkpoint
+    from unplug.sdk.drawing.diffusion import ControlRecipe
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:ControlRecipe")
@@ -22,19 +35,12 @@ from .options_of import ConfiguredCommand
     required=True,
     help="face_landmark, holistic, depth, canny: see `unplug list conditions`.",
 )
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of the condition, such as low=100.",
-)
-@click.option("--task", type=click.Path(path_type=Path), help="MediaPipe's task file.")
-@click.option(
+@settings_option("A setting of the condition, such as low=100.")
+@path_option("--task", help="MediaPipe's task file.")
+@option(
     "--base",
     "base_name",
     default="small",
-    show_default=True,
     help="small, a diffusers folder, or OWNER/NAME on the hub.",
 )
 @click.option(
@@ -43,21 +49,15 @@ from .options_of import ConfiguredCommand
     help="Go on from this plugin's weights (a name that ships, or a folder).",
 )
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@click.option(
-    "--split",
-    "split_file",
-    type=click.Path(path_type=Path),
-    help="Use this split file instead of drawing one.",
-)
-@click.option(
+@split_file_option
+@option(
     "--sample-every",
     type=click.IntRange(0),
     default=500,
-    show_default=True,
     help="Steps between sampling grids.",
 )
-@click.option("--half", is_flag=True, help="Store the weights in float16.")
-@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@half_option
+@restart_option()
 @command
 def plugin(
     spec: str,
@@ -73,7 +73,7 @@ def plugin(
     half: bool,
     restart: bool,
     common: Common,
-    **recipe_options: Any,
+    **options: Any,
 ) -> Outcome:
     """Train a conditioning plugin beside a frozen base.
 
@@ -93,10 +93,8 @@ def plugin(
     )
     from unplug.sdk.learning.data import load_dataset, load_split, make_split
 
-    options = settings(pairs) | ({} if task is None else {"task": str(task)})
-    recipe = ControlRecipe(
-        **{key: value for key, value in recipe_options.items() if value is not None}
-    )
+    drawn = settings(pairs) | ({} if task is None else {"task": str(task)})
+    recipe = ControlRecipe(**given(ControlRecipe, options))
     team = processes(common.device)
     device = team.device
     base = load_base(base_name, device=device)
@@ -124,7 +122,7 @@ def plugin(
         kind,
         out,
         recipe,
-        options=options,
+        options=drawn,
         seed=common.seed,
         device=device,
         restart=restart,
@@ -135,6 +133,10 @@ def plugin(
     )
     if not team.is_main_process:
         raise SystemExit(0)  # one of them speaks for all
+    return _told(done, recipe, out)
+
+
+def _told(done: Checkpoint, recipe: ControlRecipe, out: Path) -> Outcome:
     cost, metrics = done.record["cost"], done.record["metrics"]
     parameters = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command
-from .options import data_option, out_option
-from .options_of import ConfiguredCommand
+from .options import data_option, half_option, option, out_option, restart_option
+from .options_of import ConfiguredCommand, given
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:StudentRecipe")
@@ -18,15 +18,14 @@ from .options_of import ConfiguredCommand
 @out_option(
     "Folder to write: a base, or with --rank LoRA weights; an unfinished run there is continued."
 )
-@click.option(
+@option(
     "--base",
     "base_name",
     default="small",
-    show_default=True,
     help="The teacher: small, a folder, or OWNER/NAME.",
 )
-@click.option("--half", is_flag=True, help="Store the weights in float16.")
-@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@half_option
+@restart_option()
 @command
 def student(
     spec: str,
@@ -36,7 +35,7 @@ def student(
     half: bool,
     restart: bool,
     common: Common,
-    **recipe_options: Any,
+    **options: Any,
 ) -> Outcome:
     """Distil a base into one that draws in few steps, without guidance.
 
@@ -54,9 +53,7 @@ def student(
     )
     from unplug.sdk.learning.data import load_dataset
 
-    recipe = StudentRecipe(
-        **{name: value for name, value in recipe_options.items() if value is not None}
-    )
+    recipe = StudentRecipe(**given(StudentRecipe, options))
     base = load_base(base_name, device=common.device)
     dataset = load_dataset(spec, image_size_of(base), on_bad=on_bad, show=common.show)
     train_student(

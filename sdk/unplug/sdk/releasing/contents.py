@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
+from numpy.typing import NDArray
 from PIL import Image
 
 from unplug.core import write_json
@@ -133,10 +134,8 @@ def write_vectors(checkpoint: Checkpoint, folder: Path) -> None:
     write_json(folder / INDEX, vectors_index(iospec, VECTORS))
 
 
-def face_samples(
-    sets: Sets, dataset: Dataset, models: Mapping[Any, Checkpoint], *, count: int = SHOWN
-) -> FaceSheet:
-    """``unplug-faces/2``: up to `count` test samples, spread over the set, with predictions per
+def face_samples(sets: Sets, dataset: Dataset, models: Mapping[Any, Checkpoint]) -> FaceSheet:
+    """``unplug-faces/2``: up to `SHOWN` test samples, spread over the set, with predictions per
     model.
 
     Nobody who was forgotten is among them: no picture of a person with a forgotten picture, none
@@ -147,14 +146,12 @@ def face_samples(
         sets: where the test and the forget set are.
         dataset: what they are of.
         models: name in the report to checkpoint.
-        count: how many.
     """
     showable = _showable(sets, dataset)
-    index = np.unique(
-        np.linspace(0, len(showable) - 1, min(count, len(showable))).round().astype(int)
-    )
-    if not len(index):
+    if not showable:
         return FaceSheet(schema="unplug-faces/2", faces=())
+    spread = np.linspace(0, len(showable) - 1, min(SHOWN, len(showable)))
+    index = np.unique(spread.round().astype(int))
     chosen = pictures(sets.test.subset([showable[place] for place in index]))
     device = chosen.device
     ages = {name: predict(item.model.to(device), chosen).age_N for name, item in models.items()}
@@ -184,7 +181,7 @@ def _showable(sets: Sets, dataset: Dataset) -> list[int]:
     ]
 
 
-def _png(pixels: Sequence[Any] | np.ndarray) -> bytes:
+def _png(pixels: NDArray[np.uint8]) -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(np.asarray(pixels)).save(buffer, "PNG")
+    Image.fromarray(pixels).save(buffer, "PNG")
     return buffer.getvalue()

@@ -67,13 +67,13 @@ def cover(
     named: set[str] = set()
     for name in answered:
         _check_known(requests[name], queue)
-        found = queue.of[name]
-        if left := sum(not samples[one] <= gone for one in found):
-            why = f"the forget file leaves out {left} of the {len(found)} that it names"
+        names = queue.of[name]
+        if left := sum(not samples[one] <= gone for one in names):
+            why = f"the forget file leaves out {left} of the {len(names)} that it names"
             raise InputError(
                 f"request {name}", why, "`unplug ledger queue` writes a file for all open requests"
             )
-        named |= {sample for one in found for sample in samples[one]}
+        named |= {sample for one in names for sample in samples[one]}
     return AnsweredRequests(requests=answered, others=len(gone - named))
 
 
@@ -103,8 +103,8 @@ def answerable(
 
 
 def _whole(queue: Queue, done: Collection[str]) -> dict[str, tuple[str, ...]]:
-    found = {id: held for id, held in queue.whole.items() if id not in done}
-    if not found:
+    whole = {id: held for id, held in queue.whole.items() if id not in done}
+    if not whole:
         first = next((f" ({id}: {missing} unknown)" for id, missing in queue.elsewhere.items()), "")
         why = (
             f"these data hold all names of no open request; {len(queue.elsewhere)} name somebody "
@@ -116,7 +116,7 @@ def _whole(queue: Queue, done: Collection[str]) -> dict[str, tuple[str, ...]]:
                 "wait for other models"
             )
         raise InputError("the queue", why, TAKE_OUT)
-    return found
+    return whole
 
 
 def check_open(request: Request) -> None:

@@ -51,14 +51,14 @@ def decision_card(decided: Decided) -> str:
         "|---|---|---|---|---|---|",
     ]
     for item in record.models:
-        said = (
+        shares = (
             item.minors.over,
             item.minors.unsure,
             item.adults.over,
             item.adults.unsure,
             item.adults.under,
         )
-        lines.append(f"| {item.name} | {' | '.join(f'{100 * share:.1f} %' for share in said)} |")
+        lines.append(f"| {item.name} | {' | '.join(f'{100 * share:.1f} %' for share in shares)} |")
     lines.append("")
     lines += [
         f"{name} was not run here: the limits are not shown to hold on it.\n"

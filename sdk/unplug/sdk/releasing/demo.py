@@ -15,7 +15,7 @@ from unplug.core import CheckpointError, GateFailed, atomic_path, one_writer, re
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.evidence.auditing import CheckpointPredictor, audit
 from unplug.sdk.forgetting.tasks import task_of, train_age
-from unplug.sdk.forgetting.unlearning import forget, request_split, slow_clock, train_forgettable
+from unplug.sdk.forgetting.unlearning import build_design, forget, request_split, slow_clock
 from unplug.sdk.learning.data import (
     Dataset,
     OnBad,
@@ -149,15 +149,7 @@ def run_demo(
         config=config, dataset=dataset, device=device, say=say, show=show, restart=restart
     )
     original = trained.original(out / "original")
-    forget_file = out / "forget.txt"
-    names = pick_forget(dataset, split_of(original), fraction=config.fraction, seed=config.seed)
-    with atomic_path(forget_file, private=True) as temporary:
-        temporary.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-    ids = read_forget_file(forget_file, dataset)
-    say(
-        f"a request to forget {len(ids)} of {len(split_of(original).train)} training samples: "
-        f"{forget_file}"
-    )
+    ids = _request(trained, original, out / "forget.txt")
     refusal: GateFailed | None = None
     done: Release | None = None
     try:
@@ -168,23 +160,17 @@ def run_demo(
             out / "face-age.unplug",
             out,
             config.release,
-            device=device,
             say=say,
-            show=show,
-            restart=restart,
+            **trained.how,
         )
     except GateFailed as error:
         refusal = error
-    ways = (
-        (_exact_way(out), trained.approximate(ids, out / "approximate"))
-        if done and config.trunk_spec
-        else ()
-    )
-    reports = done.reports if done else tuple(_existing_reports(out))
+    ways: tuple[Way, ...] = ()
+    if done and config.trunk_spec:
+        ways = (_exact_way(out), trained.approximate(ids, out / "approximate"))
     say("report ...")
     report = out / "report.html"
-    write_report(reports, report, title="unplug demo")
-
+    write_report(done.reports if done else _existing_reports(out), report, title="unplug demo")
     seconds = time.perf_counter() - started
     if ways:
         facts = {
@@ -203,6 +189,17 @@ def run_demo(
     )
 
 
+def _request(trained: _Trained, original: Checkpoint, path: Path) -> tuple[str, ...]:
+    """Whom the demo forgets: picked, written into a forget file, and read from it."""
+    config, dataset, split = trained.config, trained.dataset, split_of(original)
+    names = pick_forget(dataset, split, fraction=config.fraction, seed=config.seed)
+    with atomic_path(path, private=True) as temporary:
+        temporary.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    ids = read_forget_file(path, dataset)
+    trained.say(f"a request to forget {len(ids)} of {len(split.train)} training samples: {path}")
+    return ids
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Trained:
     """The demo's trainings; what an earlier run left is taken where it is the same."""
@@ -214,14 +211,19 @@ class _Trained:
     show: bool
     restart: bool
 
+    @property
+    def how(self) -> dict[str, Any]:
+        """Arguments of every step."""
+        return {"device": self.device, "show": self.show, "restart": self.restart}
+
     def original(self, path: Path) -> Checkpoint:
         """A model made to forget where there is data for a trunk, else an ordinary one."""
         config = self.config
         if config.trunk_spec is None:
             return self.ordinary(path)
         split = make_split(self.dataset, seed=config.seed)
-        if (found := self._found(path, split)) is not None:
-            return found
+        if (known := self._found(path, split)) is not None:
+            return known
         self.say(
             f"data {config.trunk_spec} for a trunk: other people, none of whom may ask to be "
             "forgotten ..."
@@ -231,24 +233,21 @@ class _Trained:
             f"train the trunk ({config.recipe.epochs} epochs), then a head on {len(split.train)} "
             "faces ..."
         )
-        return train_forgettable(
-            "closed-form",
+        return build_design("closed-form").train(
             self.dataset,
             split,
             config.recipe,
             path,
             trunk_data=trunk_data,
             seed=config.seed,
-            device=self.device,
-            show=self.show,
-            restart=self.restart,
+            **self.how,
         )
 
     def ordinary(self, path: Path) -> Checkpoint:
         """A network trained on the personal pictures themselves."""
         config, split = self.config, make_split(self.dataset, seed=self.config.seed)
-        if (found := self._found(path, split)) is not None:
-            return found
+        if (known := self._found(path, split)) is not None:
+            return known
         self.say(
             f"train {path.name} ({config.recipe.size}, {config.recipe.epochs} epochs, "
             f"{len(split.train)} faces) ..."
@@ -259,19 +258,17 @@ class _Trained:
             config.recipe,
             path,
             seed=config.seed,
-            device=self.device,
-            show=self.show,
-            restart=self.restart,
+            **self.how,
         )
 
     def _found(self, path: Path, split: Split) -> Checkpoint | None:
         with contextlib.suppress(CheckpointError):
-            found = load_checkpoint(path, expect="age")
-            record = found.record
+            checkpoint = load_checkpoint(path, expect="age")
+            record = checkpoint.record
             same = (record.get("recipe"), record.get("seed"), record.get("split", {}).get("sha256"))
             if same == (self.config.recipe.to_dict(), self.config.seed, split.sha256):
                 self.say(f"{path.name}: {path} is there already")
-                return found
+                return checkpoint
         return None
 
     def approximate(self, ids: tuple[str, ...], out: Path) -> Way:
@@ -280,12 +277,7 @@ class _Trained:
         """
         config = self.config
         original = self.ordinary(out / "ordinary")
-        options: dict[str, Any] = {
-            "device": self.device,
-            "show": self.show,
-            "restart": self.restart,
-            "seed": config.seed,
-        }
+        options = {**self.how, "seed": config.seed}
         self.say("retrain it without the forgotten ...")
         oracle = forget(original, self.dataset, ids, "retrain", out / "retrained", **options)
         self.say(f"forget by {DEMO_METHOD} ...")
@@ -305,10 +297,10 @@ class _Trained:
         split = request_split(original, self.dataset, ids)
         sets = task.sets(self.dataset, split, self.device, show=self.show)
         models = {"original": original, "unlearned": unlearned, "retrained": oracle}
-        found = audit(
+        report = audit(
             [
-                CheckpointPredictor(name=role, role=role, checkpoint=item, task=task)  # type: ignore[arg-type]
-                for role, item in models.items()
+                CheckpointPredictor(name=role, role=role, checkpoint=checkpoint, task=task)  # type: ignore[arg-type]
+                for role, checkpoint in models.items()
             ],
             sets,
             split,
@@ -317,8 +309,8 @@ class _Trained:
             seed=config.seed,
             show=self.show,
         )
-        found.save(out / "audit.json")
-        failed = [gate for gate in forgetting_gates(Gates(), found) if not gate.passed]
+        report.save(out / "audit.json")
+        failed = [gate for gate in forgetting_gates(Gates(), report) if not gate.passed]
         if refused := [gate for gate in failed if not gate.inconclusive]:
             return _way("ordinary", out, f"refused: {refused[0].explain()}")
         return _way(
@@ -355,7 +347,7 @@ def _way(model: str, folder: Path, verdict: str) -> Way:
 
 def _existing_reports(out: Path) -> list[Path]:
     names = ("release", "audit", "parity", "bench", "faces")
-    found = [out / f"{name}.json" for name in names]
-    found += [out / role / "unplug.json" for role in ("original", "unlearned", "retrained")]
-    found += sorted((out / "artifacts").glob("*.json"))
-    return [path for path in found if path.is_file()]
+    paths = [out / f"{name}.json" for name in names]
+    paths += [out / role / "unplug.json" for role in ("original", "unlearned", "retrained")]
+    paths += sorted((out / "artifacts").glob("*.json"))
+    return [path for path in paths if path.is_file()]

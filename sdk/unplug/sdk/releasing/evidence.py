@@ -5,8 +5,7 @@ made of.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unplug.export import Artifact, ParityReport
@@ -18,23 +17,6 @@ if TYPE_CHECKING:
     from .decided import Decided
 
 
-T = TypeVar("T")
-
-
-class StageResult(Generic[T]):
-    """A result of a stage as an attribute of the evidence, by its own name; None where there is
-    none.
-    """
-
-    def __set_name__(self, _owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, evidence: ReleaseEvidence | None, _owner: type) -> T:
-        # A dataclass looks at its class first, where no release has found anything.
-        return cast("T", None if evidence is None else evidence[self._name])
-
-
-@dataclass(frozen=True, kw_only=True)
 class ReleaseEvidence:
     """Each result under the name that its stage gives it; what is not made or not asked for is
     None.
@@ -43,35 +25,39 @@ class ReleaseEvidence:
         results: name to result. Those that more than one reader needs are attributes as well.
     """
 
-    results: Mapping[str, Any]
+    original: Checkpoint
+    certified: Certification | None
+    retrained: Checkpoint | None
+    references: Sequence[Checkpoint] | None
+    unlearned: Checkpoint
+    artifacts: Sequence[Artifact]
+    parity: ParityReport
+    counterparts: tuple[Sequence[Exports], dict[str, str]] | None
+    audit: AuditReport
+    decided: Decided | None
+    evaluation: EvaluationReport | None
+    bench: BenchReport
 
-    original: ClassVar[StageResult[Checkpoint]] = StageResult()
-    certified: ClassVar[StageResult[Certification | None]] = StageResult()
-    retrained: ClassVar[StageResult[Checkpoint | None]] = StageResult()
-    references: ClassVar[StageResult[Sequence[Checkpoint] | None]] = StageResult()
-    unlearned: ClassVar[StageResult[Checkpoint]] = StageResult()
-    artifacts: ClassVar[StageResult[Sequence[Artifact]]] = StageResult()
-    parity: ClassVar[StageResult[ParityReport]] = StageResult()
-    counterparts: ClassVar[StageResult[tuple[Sequence[Exports], dict[str, str]] | None]] = (
-        StageResult()
-    )
-    audit: ClassVar[StageResult[AuditReport]] = StageResult()
-    decided: ClassVar[StageResult[Decided | None]] = StageResult()
-    evaluation: ClassVar[StageResult[EvaluationReport | None]] = StageResult()
-    bench: ClassVar[StageResult[BenchReport]] = StageResult()
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        self.results = results
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in type(self).__annotations__:
+            raise AttributeError(name)
+        return self.results.get(name)
 
     def __getitem__(self, name: str) -> Any:
         return self.results.get(name)
 
     def plus(self, name: str, result: Any) -> ReleaseEvidence:
         """With one more result."""
-        return replace(self, results={**self.results, name: result})
+        return ReleaseEvidence({**self.results, name: result})
 
     @property
     def models(self) -> dict[str, Checkpoint]:
         """The checkpoints that are compared, by their role."""
-        found = {"original": self.original, "unlearned": self.unlearned}
-        return found if self.retrained is None else {**found, "retrained": self.retrained}
+        models = {"original": self.original, "unlearned": self.unlearned}
+        return models if self.retrained is None else {**models, "retrained": self.retrained}
 
     @property
     def equal(self) -> bool:

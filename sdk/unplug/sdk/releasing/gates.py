@@ -91,14 +91,8 @@ def gates_from(given: Mapping[str, Any], budget: float, *, decision: bool = True
     for key, value in given.items():
         if key not in THRESHOLDS:
             raise InputError(f"`gates` {key}", "no such gate", f"Known: {', '.join(THRESHOLDS)}")
-        switch = isinstance(getattr(Gates, key), bool)
-        values[key] = (
-            value
-            if not isinstance(value, str)
-            else _switch(key, value)
-            if switch
-            else _number(key, value)
-        )
+        read = _switch if isinstance(getattr(Gates, key), bool) else _number
+        values[key] = read(key, value) if isinstance(value, str) else value
     if not decision and (asked := sorted(given.keys() & OF_A_DECISION)):
         fix = "Add `decision` FILE, or leave it out"
         raise InputError(f"`gates` {asked[0]}", "no decision is given that could move", fix)
@@ -154,20 +148,11 @@ def explain_gates(
 
 def _explained(gate: Gate, limits: Gates, given: Collection[str]) -> GateExplanation:
     value = "nothing was measured" if gate.value is None else f"found {gate.value:.4g}"
-    word = (
-        "it holds"
-        if gate.passed
-        else "too little is known to say"
-        if gate.inconclusive
-        else "it does not hold"
-    )
-    after = (
-        ""
-        if gate.passed
-        else "; nothing ships"
-        if gate.override is None
-        else f"; overridden: {gate.override}"
-    )
+    word, after = "it holds", ""
+    if not gate.passed:
+        word = "too little is known to say" if gate.inconclusive else "it does not hold"
+        reason = gate.override
+        after = "; nothing ships" if reason is None else f"; overridden: {reason}"
     asked = next((item for rule in RULES for item in rule.questions if item.is_of(gate)), None)
     return GateExplanation(
         gate=gate.name,

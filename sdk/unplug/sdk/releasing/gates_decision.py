@@ -106,23 +106,23 @@ class DecisionStays(MayNotRun, Rule):
     def _groups(self, asked: Question, shifts: Sequence[Shift]) -> Iterator[Gate]:
         needed = people_for(self.max_group_shift)
         judged = [
-            (group.change, group, item)
-            for item in shifts
-            for group in item.groups
+            (group.change, group, shift)
+            for shift in shifts
+            for group in shift.groups
             if group.people >= needed
         ]
         small = sorted(
-            {group.name for item in shifts for group in item.groups if group.people < needed}
+            {group.name for shift in shifts for group in shift.groups if group.people < needed}
         )
         beside = f"not judged, fewer than {needed} minors: {', '.join(small)}"
         if not judged:
             if small:
                 yield asked.judged(None, self.max_group_shift, beside, inconclusive=True)
             return
-        change, group, item = max(judged, key=lambda row: _end(row[0]))
-        before, after = item.gap or (0.0, 0.0)
+        change, group, shift = max(judged, key=lambda row: _end(row[0]))
+        before, after = shift.gap or (0.0, 0.0)
         detail = (
-            f"{item.name}: {group.name} {_span(change)}; gap between groups {before:.3f} to "
+            f"{shift.name}: {group.name} {_span(change)}; gap between groups {before:.3f} to "
             f"{after:.3f}"
         )
         yield _held(asked, change, self.max_group_shift, f"{detail}; {beside}" if small else detail)

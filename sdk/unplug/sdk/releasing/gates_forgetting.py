@@ -219,6 +219,7 @@ def _people(unlearned: ModelAudit, report: AuditReport) -> Gate:
     """
     if not unlearned.people:
         return PEOPLE.unmeasured(report.skipped.get("people", "nobody could be ranked"))
+    # Bonferroni over the people of the request: the least p, times their number
     p_value = min(1.0, len(unlearned.people) * min(row.p_value for row in unlearned.people))
     detail = f"{len(unlearned.people)} ranked; an exact model fails in {100 * STANDS_OUT:g} %"
     return PEOPLE.judged(p_value, STANDS_OUT, detail)
@@ -304,24 +305,29 @@ class RelearnTimeLimit(Rule):
         """The least share of the oracle's passes; none where not asked for."""
         if (limit := self.min_relearn_of_retrained) is None or evidence.equal:
             return
-        own, oracle = (evidence.audit.model(role).relearning for role in ("unlearned", "retrained"))
+        unlearned, oracle = (
+            evidence.audit.model(role).relearning for role in ("unlearned", "retrained")
+        )
         if (
-            own is None
+            unlearned is None
             or oracle is None
-            or own.mean is None
+            or unlearned.mean is None
             or oracle.mean is None
             or not oracle.mean.value
         ):
-            reasons = (item.reason for item in (own, oracle) if item is not None and item.reason)
+            reasons = (
+                item.reason for item in (unlearned, oracle) if item is not None and item.reason
+            )
             yield RELEARN.judged(
                 None, limit, next(reasons, "it was not measured"), inconclusive=True
             )
             return
-        low, high = own.mean.low or 0.0, own.mean.high or own.mean.value
+        low, high = unlearned.mean.low or 0.0, unlearned.mean.high or unlearned.mean.value
+        # The ends of both intervals that are farthest apart: what the share is at least.
         surely = low / (oracle.mean.high or oracle.mean.value)
         at_most = high / max(oracle.mean.low or 0.0, 1e-9)
         detail = (
-            f"{own.mean.value:.0f} passes ({low:.0f} to {high:.0f}), retrained "
+            f"{unlearned.mean.value:.0f} passes ({low:.0f} to {high:.0f}), retrained "
             f"{oracle.mean.value:.0f}"
         )
         yield RELEARN.judged(surely, limit, detail, inconclusive=at_most >= limit)

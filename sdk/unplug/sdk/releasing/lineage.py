@@ -65,24 +65,24 @@ class Origins:
         # its weights may be those that ship
         near.sort(key=lambda path: path.parent.name == "retrained")
         near += sorted(self.out.parent.parent.glob(f"*/work/*/{RECORD}"))  # of the jobs of a server
-        found: dict[str, tuple[Path, Mapping[str, Any]]] = {
+        known: dict[str, tuple[Path, Mapping[str, Any]]] = {
             original.sha256: (original.path, original.record)
         }
         named: list[Mapping[str, Any]] = [original.record]
         for path in near:
             record = _json(path)
             named.append(record)
-            found.setdefault(str(record.get(BINDING)), (path.parent, record))
+            known.setdefault(str(record.get(BINDING)), (path.parent, record))
         for (
             record
         ) in named:  # checkpoints of before name the folder of the one in front of them alone
             folder = Path(str((record.get("lineage") or {}).get("original", "")))
             if (folder / RECORD).is_file() and (made := _json(folder / RECORD)).get(
                 BINDING
-            ) not in found:
+            ) not in known:
                 named.append(made)
-                found[str(made.get(BINDING))] = folder, made
-        return found
+                known[str(made.get(BINDING))] = folder, made
+        return known
 
     def before(self, *models: str) -> frozenset[str]:
         """Some models, and all from which they were made, as far as anybody says."""
@@ -106,10 +106,10 @@ class Origins:
         """How many of whom a model had forgotten this release would know again, by that model's
         record; None without one.
         """
-        found = self.records.get(model)
-        if found is None or "split" not in found[1]:
+        near = self.records.get(model)
+        if near is None or "split" not in near[1]:
             return None
-        split = opened(Split.from_dict(found[1]["split"], str(found[0])), self.material.dataset)
+        split = opened(Split.from_dict(near[1]["split"], str(near[0])), self.material.dataset)
         return len((self.held - self.excused) & {*split.forget})
 
     def queue(self, *states: str) -> Queue:
@@ -182,9 +182,9 @@ def _check_answered(known: Origins) -> None:
     queue = known.queue(*FORGOTTEN)
     in_part = {
         name
-        for item in known.releases
-        if item.in_part and _related(known, item)
-        for name in item.requests
+        for release in known.releases
+        if release.in_part and _related(known, release)
+        for name in release.requests
     }
     open_ = {name: names for name, names in known.queue("open").of.items() if name in in_part}
     for name, names in {**queue.of, **open_}.items():
@@ -200,8 +200,12 @@ def _check_answered(known: Origins) -> None:
             fix,
         )
     for name in queue.shredded:
-        item = _answered_by(known, name)
-        if item is not None and _comes_before(known, item) and known.again(str(item.shipped)) != 0:
+        release = _answered_by(known, name)
+        if (
+            release is not None
+            and _comes_before(known, release)
+            and known.again(str(release.shipped)) != 0
+        ):
             raise _undone(
                 known, name, "whom it named, as far as anybody can tell since its salt was shredded"
             )
@@ -236,9 +240,9 @@ def _shipped(known: Origins, item: OnRecord | None) -> str | None:
     """Which weights a release on record shipped; where the ledger knows only its bundle, that says
     it, if it lies near.
     """
-    if item is None or item.shipped is not None or item.bundle is None:
+    if item is None or item.shipped is not None:
         return None if item is None else item.shipped
-    path = _find(known, item.bundle)
+    path = None if item.bundle is None else _find(known, item.bundle)
     return None if path is None else read_manifest(path).lineage.checkpoint_sha256
 
 
@@ -249,13 +253,9 @@ def _check_superseded(known: Origins, id_: str) -> None:
     path = _find(known, id_)
     item = next((item for item in known.releases if item.bundle == id_), None)
     manifest = None if path is None else read_manifest(path)
-    shipped = (
-        manifest.lineage.checkpoint_sha256
-        if manifest is not None
-        else None
-        if item is None
-        else item.shipped
-    )
+    shipped = None if item is None else item.shipped
+    if manifest is not None:
+        shipped = manifest.lineage.checkpoint_sha256
     what = f"the release in the place of {id_[:16] if path is None else path.name}"
     if shipped is None:
         why = "nobody says which weights that bundle ships, so whom it forgot may come back"
@@ -284,15 +284,11 @@ def _check_replaced(known: Origins) -> None:
 
 
 def _refused(known: Origins, what: str, shipped: str, count: int | None) -> StillHeld:
-    who, way = (
-        "nothing shows that whom it forgot stay forgotten",
-        "add the ledger whose requests name them",
-    )
+    who = "nothing shows that whom it forgot stay forgotten"
+    way = "add the ledger whose requests name them"
     if count:
-        who, way = (
-            f"still holds {counted(count, 'sample')} that it forgot",
-            "name them in the forget file again",
-        )
+        who = f"still holds {counted(count, 'sample')} that it forgot"
+        way = "name them in the forget file again"
     why = f"it starts from a model that was not made from that bundle's, and {who}"
     return StillHeld(what, why, f"{known.start(shipped)}, or {way}")
 
@@ -331,7 +327,7 @@ def _find(known: Origins, id_: str) -> Path | None:
 def _json(path: Path) -> Mapping[str, Any]:
     """A checkpoint's record, or a manifest; one that cannot be read tells nothing."""
     try:
-        found = read_json(path)
+        value = read_json(path)
     except UnplugError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

@@ -167,12 +167,12 @@ class ReleaseMaterial:
         name = self.config.evaluate
         if name is None:
             return None
-        found = PROTOCOLS.get(name)
+        protocol = PROTOCOLS.get(name)
         if self.original.model_type != "age":
             why = f"a {self.original.model_type} model says no age"
             raise InputError(f"`evaluate` {name}", why, "Leave it out")
-        found.check(people_of(self.dataset, [self.split])[0])
-        return found
+        protocol.check(people_of(self.dataset, [self.split])[0])
+        return protocol
 
     def model(self, name: str) -> Checkpoint:
         """A model that a stage of an earlier run left in the work folder."""

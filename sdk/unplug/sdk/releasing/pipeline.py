@@ -89,16 +89,11 @@ def release(
     work: Path,
     config: ReleaseConfig,
     *,
-    oracle: Checkpoint | None = None,
-    base: str | None = None,
-    task: StoredTask | None = None,
-    device: torch.device,
     say: Say,
-    show: bool = True,
-    restart: bool = False,
     signing: Signing | None = None,
     answering: Answering | None = None,
     ledger: Ledger | None = None,
+    **how: Any,
 ) -> Release:
     """Walks the whole way from a request to a bundle.
 
@@ -111,18 +106,12 @@ def release(
             finished there is used again if it was made from the same, so that it goes on where it
             was; see `Progress`.
         config: see `ReleaseConfig`.
-        oracle: the retrained model; None makes it in `work`.
-        base: of a plugin: the diffusion base beside it; None takes the one in its record.
-        task: of `original`, where the caller has opened it already; `base` is not read then.
-        device: where to compute.
         say: called with one line a stage.
-        show: progress bars.
-        restart: drop unfinished trainings in `work` instead of continuing them, and run every stage
-            but trainings again.
         signing: by whom the bundle is signed, and as which release; None leaves it unsigned.
         answering: which requests of a ledger it answers, which is then told of all that is done,
             also of a gate that does not hold; see `recording`. None keeps no record.
         ledger: whose answered requests must stay forgotten; None takes that of `answering`.
+        how: ``oracle``, ``base``, ``task``, ``device``, ``show`` and ``restart`` of `prepare`.
 
     Raises:
         GateFailed: a gate does not hold; the message says which and by how much. No bundle is
@@ -144,15 +133,10 @@ def release(
         out,
         work,
         config,
-        oracle=oracle,
-        base=base,
-        task=task,
-        device=device,
         say=say,
-        show=show,
-        restart=restart,
         signing=signing,
         ledger=answering.ledger if ledger is None and answering is not None else ledger,
+        **how,
     )
     if answering is None:
         return _walk(material, out, signing, None)
@@ -191,8 +175,17 @@ def prepare(
     signing: Signing | None = None,
     ledger: Ledger | None = None,
 ) -> ReleaseMaterial:
-    """What a release is made from, and all that can be refused before anything is computed; see
-    `release`.
+    """What a release is made from, and all that can be refused before anything is computed.
+
+    Args:
+        original, dataset, forget_ids, out, work, config, say, signing, ledger: see `release`.
+        oracle: the retrained model; None makes it in `work`.
+        base: of a plugin: the diffusion base beside it; None takes the one in its record.
+        task: of `original`, where the caller has opened it already; `base` is not read then.
+        device: where to compute.
+        show: progress bars.
+        restart: drop unfinished trainings in `work` instead of continuing them, and run every stage
+            but trainings again.
     """
     design = design_of(original)
     if design is not None:
@@ -251,15 +244,15 @@ def _walk(
     tell: dict[str, Any] = {} if record is None else {"finished": record.stage}
     progress = StageProgress(work, material.common, say, restart=material.restart, **tell)
     evidence = find_evidence(material, progress)
-    summary, found = _judge(material, evidence, out, progress.seconds)
+    summary, judged = _judge(material, evidence, out, progress.seconds)
     write_json(work / "release.json", summary)
     (work / CERTIFICATION).unlink(missing_ok=True)  # of an earlier release here
     if evidence.certified is not None:
         write_json(work / CERTIFICATION, asdict(evidence.certified))
     if record is not None:
-        record.judged(found, evidence.unlearned.sha256)
+        record.judged(judged, evidence.unlearned.sha256)
     if not summary["passed"]:
-        raise refusal(found, evidence.audit, material.config.gates, out, work)
+        raise refusal(judged, evidence.audit, material.config.gates, out, work)
     if record is not None:
         record.check_still_open()
     with progress.timed("bundle"):
@@ -276,16 +269,16 @@ def _judge(
     material: ReleaseMaterial, evidence: ReleaseEvidence, out: Path, seconds: dict[str, float]
 ) -> tuple[dict[str, Any], tuple[Gate, ...]]:
     config = material.config
-    found = overridden(list(config.gates.judge(evidence)), config.overrides)
+    judged = overridden(list(config.gates.judge(evidence)), config.overrides)
     record = ReleaseRecord(
         schema="unplug-release/1",
         title=out.name,
-        gates=found,
-        passed=all(gate.ships for gate in found),
+        gates=judged,
+        passed=all(gate.ships for gate in judged),
         seconds=seconds,
-        tries=note_try(material, evidence.unlearned, found),
+        tries=note_try(material, evidence.unlearned, judged),
     )
-    return asdict(record), found
+    return asdict(record), judged
 
 
 def note_try(
@@ -331,10 +324,10 @@ def report_paths(work: Path, evidence: ReleaseEvidence) -> tuple[Path, ...]:
         for stage in STAGES
         if stage.leaves is not None and not stage.leaves.startswith(".")
     ]
-    found = [
+    reports = [
         path for name in ("release.json", *left, CERTIFICATION) if (path := work / name).is_file()
     ]
-    return (*found, *(path / "unplug.json" for path in models), *cards)
+    return (*reports, *(path / "unplug.json" for path in models), *cards)
 
 
 def _bundle(

@@ -140,8 +140,8 @@ class Recording:
             return []
         rows = self.ledger.rows()
         origin = self.ledger.identity(rows)[0]
-        found = [rows[number].checkpoint(origin) for number in passed]
-        return [f"{item.size}:{item.root.hex()}" for item in found]
+        checkpoints = [rows[number].checkpoint(origin) for number in passed]
+        return [f"{item.size}:{item.root.hex()}" for item in checkpoints]
 
     def published(self, out: Path) -> bool:
         """Whether the bundle of this release lies whole at its place: a run before this one was
@@ -150,10 +150,13 @@ class Recording:
         if not (heads := self._heads()):
             return False
         try:
-            found = verify_bundle(out, self.signing.trust)
+            manifest = verify_bundle(out, self.signing.trust)
         except (InputError, BundleCheckFailed):  # nothing is there, or something else
             return False
-        return found.publication == self.signing.publication and found.lineage.ledger_head in heads
+        return (
+            manifest.publication == self.signing.publication
+            and manifest.lineage.ledger_head in heads
+        )
 
     def intend(self, material: ReleaseMaterial, others: int) -> None:
         """Tells that the release begins, and of what; `others`: forgotten samples that none of its
@@ -190,9 +193,9 @@ class Recording:
         Raises:
             InputError: it was withdrawn, say, or another release has answered it.
         """
-        found = self.ledger.requests()
+        requests = self.ledger.requests()
         for name in () if self.ended else self.answer.requests:
-            check_open(found[name])
+            check_open(requests[name])
 
     def end(self, out: Path, say: Callable[[str], None]) -> None:
         """Tells that the bundle is at its place; who was answered or withdrew since it was signed
@@ -200,12 +203,14 @@ class Recording:
         """
         if self.ended:
             return
-        found = self.ledger.requests()
-        over = [name for name in self.answer.requests if not found[name].waiting]
+        requests = self.ledger.requests()
+        over = [name for name in self.answer.requests if not requests[name].waiting]
         facts = {"bundle_sha256": bundle_id(out), "name": self.signing.publication.name}
         facts["number"] = str(self.signing.publication.release)
         for name in over:
-            say(f"request {name} was {found[name].state} since the bundle was signed; it stays so")
+            say(
+                f"request {name} was {requests[name].state} since the bundle was signed; it stays so"
+            )
         self._tell("release", facts, [name for name in self.answer.requests if name not in over])
 
     def _tell(
@@ -248,14 +253,14 @@ def begin(
     made_from = _made_from(material, signing.publication, origin, answering.requests)
     known = read_dataclass(ReleaseAnswer, place, ReportError) if place.exists() else None
     if known is not None and known.made_from == made_from:
-        found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
-        if found.ended or found.published(out):
-            return found
+        record = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
+        if record.ended or record.published(out):
+            return record
     covered = cover(
         ledger, answering.requests, material.dataset, material.forget_ids, material.original.sha256
     )
     if known is not None and (known.made_from, known.requests) == (made_from, covered.requests):
-        found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
+        record = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
     else:
         _check_number(entries, signing.publication)
         answer = ReleaseAnswer(
@@ -263,10 +268,10 @@ def begin(
         )
         if write:
             write_json(place, asdict(answer))
-        found = Recording(ledger, answer, _naming(signing, covered.requests), resumed=False)
+        record = Recording(ledger, answer, _naming(signing, covered.requests), resumed=False)
     if write:
-        found.intend(material, covered.others)
-    return found
+        record.intend(material, covered.others)
+    return record
 
 
 def _checked(signing: Signing | None) -> Signing:
@@ -279,10 +284,12 @@ def _checked(signing: Signing | None) -> Signing:
 
 
 def _naming(signing: Signing, requests: Sequence[str]) -> Signing:
-    said = signing.publication
+    publication = signing.publication
     return replace(
         signing,
-        publication=replace(said, requests=tuple(dict.fromkeys((*said.requests, *requests)))),
+        publication=replace(
+            publication, requests=tuple(dict.fromkeys((*publication.requests, *requests)))
+        ),
     )
 
 

@@ -102,6 +102,8 @@ class Stage(ABC):
 
     gives: ClassVar[str]
     """Under which name the others find its result in the evidence."""
+    called: ClassVar[str | None] = None
+    """What `name` is where it depends on nothing and is another word than `gives`."""
     leaves: ClassVar[str | None] = None
     """Its file in the work folder; one of an earlier release is removed where the stage is not
     wanted.
@@ -110,9 +112,9 @@ class Stage(ABC):
     serves: ClassVar[Stage | None] = None
     """The stage that alone reads its result: where that one is finished, this one need not run."""
 
-    @abstractmethod
     def name(self, material: ReleaseMaterial) -> str:
         """What is said of it, and the key of its record."""
+        return self.called or self.gives
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Whether this release has it."""
@@ -140,11 +142,21 @@ class Stage(ABC):
     def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
         """Runs it."""
 
-    @abstractmethod
     def load(
         self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
     ) -> Any:
-        """The result, read from what `make` left, with the facts that it gave."""
+        """The result, read from what `make` left, with the facts that it gave; by default `leaves`
+        is all of it.
+        """
+        assert self.leaves is not None
+        return self.read(material.work / self.leaves)
+
+    @staticmethod
+    def read(path: Path) -> Any:
+        """The result in the file that the stage leaves; None where nobody but the report reads
+        it.
+        """
+        return None
 
     def remarks(self, result: Any) -> str | None:
         """What else must be said of the result, or None."""
@@ -214,11 +226,11 @@ class StageProgress:
             load: reads the result; it is given the facts that `make` left.
             entry: what a ledger is told of.
         """
-        if (found := self._finished(name, made_from)) is not None:
+        if (finished := self._finished(name, made_from)) is not None:
             self._say(f"{name}: finished by an earlier run, used again")
-            self.seconds[name] = found.seconds
-            self._finish(name, found, entry)
-            return load(found.facts)
+            self.seconds[name] = finished.seconds
+            self._finish(name, finished, entry)
+            return load(finished.facts)
         with self.timed(name):
             left = make()
         if not left.final:
@@ -246,16 +258,16 @@ class StageProgress:
         """The record of a stage that was made from the same, and whose files are as it left
         them.
         """
-        found = self._records.stages.get(name)
-        if found is None or found.made_from != self._key(name, made_from):
+        record = self._records.stages.get(name)
+        if record is None or record.made_from != self._key(name, made_from):
             return None
-        for path, sha256 in found.files.items():
+        for path, sha256 in record.files.items():
             try:
                 if sha256_tree(self._work / path)[0] != sha256:
                     return None
             except InputError:
                 return None
-        return found
+        return record
 
     def run(
         self, stage: Stage, material: ReleaseMaterial, evidence: ReleaseEvidence

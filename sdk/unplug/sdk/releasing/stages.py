@@ -110,25 +110,25 @@ def plan_release(
     """
     known: Mapping[str, float] = {}
     with contextlib.suppress(InputError):  # there was no earlier run, or what it left is not whole
-        found = read_dataclass(
+        earlier = read_dataclass(
             StageRecords, material.work / FILE, ReportError, max_bytes=MAX_BYTES
         ).stages
-        known = {name: record.seconds for name, record in found.items()}
+        known = {name: record.seconds for name, record in earlier.items()}
     steps = []
     for stage in STAGES:
         taken = stage.takes(material) if stage.wanted(material) else None
         if taken is not None:
             name = stage.name(material)
+            seconds, source = (known[name], HERE) if name in known else taken
             done = name in known
-            seconds, source = (known[name], HERE) if done else taken
             steps.append(PlannedStep(what=name, seconds=seconds, source=source, finished=done))
-    last = ["judge by every gate", "write the bundle"]
-    if requests is not None:
-        last = [
-            "judge by every gate, and tell the ledger",
-            "write the bundle with the ledger's head",
-        ]
-    last += ["sign it", "publish it in one step"] if signed else ["publish it in one step"]
-    last += ["tell the ledger that it is published"] if requests is not None else []
+    told = requests is not None
+    last = [
+        "judge by every gate" + (", and tell the ledger" if told else ""),
+        "write the bundle" + (" with the ledger's head" if told else ""),
+        *(["sign it"] if signed else []),
+        "publish it in one step",
+        *(["tell the ledger that it is published"] if told else []),
+    ]
     steps += [PlannedStep(what=what, seconds=SOON, source=AT_MOST) for what in last]
     return ReleasePlan(steps=tuple(steps), requests=requests or ())

@@ -45,10 +45,6 @@ class Audit(Stage):
     leaves = "audit.json"
     entry = "audit"
 
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "audit"
-
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """All models and files, and which attacks are made."""
         config = material.config
@@ -150,11 +146,8 @@ class Counterparts(Stage):
     """The original and the oracle exported as what ships; see `make_exports`."""
 
     gives = "counterparts"
+    called = "export the original and the oracle alike"
     serves = AUDIT
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "export the original and the oracle alike"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Unless what export did to the edit is not asked for."""

@@ -45,10 +45,7 @@ class Export(Stage):
     """Every target in every precision."""
 
     gives = "artifacts"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "export"
+    called = "export"
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """The weights, and what writes them."""
@@ -87,10 +84,6 @@ class Parity(Stage):
     gives = "parity"
     leaves = "parity.json"
 
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "parity"
-
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """The weights and the files."""
         return {"model": evidence.unlearned.sha256, "artifacts": as_here(evidence.artifacts)}
@@ -102,11 +95,7 @@ class Parity(Stage):
         measure_parity(evidence.artifacts, unlearned.path, inputs).save(path)
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> ParityReport:
-        """The report."""
-        return ParityReport.load(material.work / self.leaves)
+    read = ParityReport.load
 
     def published(self, result: ParityReport) -> dict[str, Any]:
         """All of it."""
@@ -121,10 +110,6 @@ class Bench(Stage):
 
     gives = "bench"
     leaves = "bench.json"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "bench"
 
     def _plan(self, material: ReleaseMaterial) -> Plan:
         config = material.config
@@ -157,8 +142,4 @@ class Bench(Stage):
             files=[path], final=all(row.valid for row in report.rows if row.status != "not_run")
         )
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> BenchReport:
-        """The report."""
-        return BenchReport.load(material.work / self.leaves)
+    read = BenchReport.load

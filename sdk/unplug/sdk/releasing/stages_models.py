@@ -204,25 +204,25 @@ def _retrained(material: ReleaseMaterial, name: str, seed: int) -> Checkpoint:
     again.
     """
     path = material.work / name
-    if path.is_dir() and (found := _fitting(material, path, seed)) is not None:
+    if path.is_dir() and (fitting := _fitting(material, path, seed)) is not None:
         with hold(path):  # a kill may have come between the model and the end of its training
             shutil.rmtree(training_dir(path), ignore_errors=True)
-        return found
+        return fitting
     return _forgotten(material, "retrain", path, seed)
 
 
 def _fitting(material: ReleaseMaterial, path: Path, seed: int) -> Checkpoint | None:
     try:
-        found = material.model(path.name)
+        model = material.model(path.name)
     except CheckpointError:
         return None
-    record = found.record
+    record = model.record
     fits = (
         record.get("split", {}).get("sha256") == keyed(material.split).sha256
         and record.get("seed") == seed
         and record.get("lineage", {}).get("original_sha256") == material.original.sha256
     )
-    return found if fits else None
+    return model if fits else None
 
 
 def _forgotten(

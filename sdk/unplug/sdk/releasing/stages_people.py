@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from unplug.core import ReportError, read_dataclass, write_json
@@ -17,7 +18,6 @@ from unplug.sdk.evidence.assurance import (
     Answers,
     Asking,
     EvaluationReport,
-    JudgedModels,
     Limits,
     Shift,
     ask,
@@ -42,11 +42,8 @@ class Decide(Stage):
     """
 
     gives = "decided"
+    called = "decision"
     leaves = ".decision.json"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "decision"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Where a decision is in force."""
@@ -77,11 +74,10 @@ class Decide(Stage):
         write_json(path, asdict(decided))
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> Decided:
-        """The record."""
-        return read_dataclass(Decided, material.work / self.leaves, ReportError)
+    @staticmethod
+    def read(path: Path) -> Decided:
+        """From its JSON."""
+        return read_dataclass(Decided, path, ReportError)
 
     def published(self, result: Decided) -> dict[str, Any]:
         """All of it."""
@@ -104,10 +100,13 @@ def decide_release(
     not_run = {item.path.name: why for item in artifacts if (why := not_run_here(item)) is not None}
     files = [item.path for item in artifacts if item.path.name not in not_run]
     data = material.config.decision_data or dataset
-    asked = JudgedModels(
-        models=[material.original, unlearned, *files], data=data, training=[dataset.spec]
+    original, after, *rounded = ask(
+        [material.original, unlearned, *files],
+        data,
+        training=[dataset.spec],
+        device=material.device,
+        show=material.show,
     )
-    original, own, *rounded = ask(asked, device=material.device, show=material.show)
     limits = Limits(
         age=record.age,
         max_fpr=record.max_fpr,
@@ -116,13 +115,13 @@ def decide_release(
         minors_from=record.minors_from,
         **({} if record.confidence is None else {"confidence": record.confidence}),
     )
-    ships, _ = decide([own, *rounded], limits, by=record.by, unseen=record.apart == "said")
+    ships, _ = decide([after, *rounded], limits, by=record.by, unseen=record.apart == "said")
     return Decided(
         record=ships,
-        forgetting=_shift(record, original, own, seed),
-        rounding=tuple(_shift(record, own, item, seed) for item in rounded),
+        forgetting=_shift(record, original, after, seed),
+        rounding=tuple(_shift(record, after, item, seed) for item in rounded),
         not_run=not_run,
-        copies=own.people.copies,
+        copies=after.people.copies,
     )
 
 
@@ -150,10 +149,6 @@ class AgeLimits(Stage):
     gives = "evaluation"
     leaves = "evaluation.json"
 
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "evaluation"
-
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Where a protocol is named."""
         return material.config.evaluate is not None
@@ -179,16 +174,15 @@ class AgeLimits(Stage):
         """One report."""
         assert material.protocol is not None
         path, files = material.work / self.leaves, [item.path for item in self._files(evidence)]
-        asked = JudgedModels(models=[*evidence.models.values(), *files], data=material.dataset)
-        answers = ask(asked, device=material.device, show=material.show)
+        models: list[Path | Checkpoint] = [*evidence.models.values(), *files]
+        answers = ask(models, material.dataset, device=material.device, show=material.show)
         judge(answers, material.protocol, Asking(seed=material.config.seed)).save(path)
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> EvaluationReport:
-        """The report."""
-        return read_evaluation(material.work / self.leaves)
+    @staticmethod
+    def read(path: Path) -> EvaluationReport:
+        """From its JSON."""
+        return read_evaluation(path)
 
     def published(self, result: EvaluationReport) -> dict[str, Any]:
         """Without what tells where the data lie."""
@@ -201,11 +195,8 @@ class ShownFaces(Stage):
     """
 
     gives = "faces"
+    called = "pictures of people"
     leaves = "faces.json"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "pictures of people"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Of models that say an age."""
@@ -220,9 +211,3 @@ class ShownFaces(Stage):
         path = material.work / self.leaves
         write_json(path, asdict(face_samples(material.sets, material.dataset, evidence.models)))
         return Left(files=[path])
-
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> None:
-        """Nobody but the report reads it."""
-        return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from unplug.sdk.evidence.assurance import (
     Rate,
     copies_left_out,
 )
+from unplug.sdk.evidence.statistics import Estimate
 
 from .page import (
     Block,
@@ -31,6 +32,7 @@ from .page import (
     Table,
     both_widths,
     estimate_cell,
+    words,
 )
 from .plots.assurance import Trace, det_svg, years_svg
 from .plots.audit import ForestRow, forest_svg
@@ -71,26 +73,24 @@ def assurance_numbers(report: EvaluationReport) -> list[KeyNumber]:
     name = plain(model.label, 40)
     numbers = [
         KeyNumber(
-            label="Mean error",
-            value=f"{fixed(model.mae.value, 2)} years",
-            note=_note(model.mae.low, model.mae.high, name),
+            "Mean error",
+            f"{fixed(model.mae.value, 2)} years",
+            _note(model.mae.low, model.mae.high, name),
         )
     ]
     if model.challenges:
         last = model.challenges[-1]
-        for label, found in (
+        for label, rate in (
             (f"Minors of 14 to 17 who pass Challenge-{last.age:g}", last.fate_minors),
             (f"18 to 24 whom Challenge-{last.age:g} rejects", last.rejected),
         ):
-            numbers.append(
-                KeyNumber(label=label, value=percent(found.value), note=_rate_note(found))
-            )
+            numbers.append(KeyNumber(label, percent(rate.value), _rate_note(rate)))
     if model.worst_group is not None and (gap := model.group(model.worst_group).gap) is not None:
         numbers.append(
             KeyNumber(
-                label=f"Worst group, {plain(model.worst_group, 40)}",
-                value=f"{signed(gap.value, 1)} years",
-                note=f"{span(gap.low, gap.high, 1, sign=True)}, against others of the same ages",
+                f"Worst group, {plain(model.worst_group, 40)}",
+                f"{signed(gap.value, 1)} years",
+                f"{span(gap.low, gap.high, 1, sign=True)}, against others of the same ages",
             )
         )
     return numbers
@@ -179,28 +179,34 @@ def _limits(report: EvaluationReport, number: int) -> Section:
             "and one on P(age ≥ 18), which "
             "`unplug threshold` chooses."
         )
-        said = "The first model, by year of age; shaded 95 %. Left of 18 these are false positives."
+        shown = (
+            "The first model, by year of age; shaded 95 %. Left of 18 these are false positives."
+        )
         figures = [
             both_widths(draw, HALF, name=f"det-{number}", caption=told),
-            both_widths(passing, HALF, name=f"passing-{number}", caption=said),
+            both_widths(passing, HALF, name=f"passing-{number}", caption=shown),
         ]
-        blocks.append(FigureGrid(figures=figures, columns=2))
+        blocks.append(FigureGrid(figures, columns=2))
     blocks.append(_challenges(report))
-    return Section(id="limits", heading="At the limits", lead=lead, blocks=blocks)
+    return Section("limits", "At the limits", lead, blocks)
 
 
 def _det(model: ModelEvaluation, role: str, style: int, score: str = "age") -> Trace | None:
-    curve = next((item for item in model.det if item.score == score), None)
+    curve = next((challenge for challenge in model.det if challenge.score == score), None)
     if curve is None:
         return None
     threshold_N = np.array(curve.threshold)
     positive_N, rejection_N = np.array(curve.false_positive), np.array(curve.false_rejection)
     marks = []
-    for item in model.challenges if style == 0 and score == "age" else ():
-        places = np.flatnonzero(threshold_N >= item.age)
+    for challenge in model.challenges if style == 0 and score == "age" else ():
+        places = np.flatnonzero(threshold_N >= challenge.age)
         if len(places):
             marks.append(
-                (float(positive_N[places[-1]]), float(rejection_N[places[-1]]), f"{item.age:g}")
+                (
+                    float(positive_N[places[-1]]),
+                    float(rejection_N[places[-1]]),
+                    f"{challenge.age:g}",
+                )
             )
     label = _label(model) if score == "age" else "the first, by P(age ≥ 18)"
     return Trace(
@@ -211,50 +217,57 @@ def _det(model: ModelEvaluation, role: str, style: int, score: str = "age") -> T
 def _passing(model: ModelEvaluation) -> list[Trace]:
     roles = list(COLOUR)
     traces = []
-    for place, item in enumerate(model.challenges[:DRAWN]):
-        rates = {
-            int(age): (found.value, found.low, found.high) for age, found in item.by_year.items()
-        }
-        rates |= {int(age): _other(found) for age, found in item.rejected_by_year.items()}
-        ages = range(min(rates, default=0), max(rates, default=0) + 1)
-        rates = {age: rates.get(age, (None, None, None)) for age in ages}
-        values = [
-            np.array(
-                [np.nan if rates[age][part] is None else rates[age][part] for age in ages], float
-            )
-            for part in range(3)
-        ]
-        ends = place in (0, len(model.challenges) - 1)  # four bands over another hide all of them
-        traces.append(
-            Trace(
-                role=roles[place % len(roles)],
-                label=f"Challenge-{item.age:g}",
-                style=place,
-                x_N=np.array(ages, float),
-                y_N=values[0],
-                low_N=values[1] if ends else None,
-                high_N=values[2] if ends else None,
-            )
-        )
+    for place, challenge in enumerate(model.challenges[:DRAWN]):
+        rates = {int(age): _ends(rate) for age, rate in challenge.by_year.items()}
+        rates |= {int(age): _other(rate) for age, rate in challenge.rejected_by_year.items()}
+        # four bands over another hide all of them
+        shaded = place in (0, len(model.challenges) - 1)
+        label = f"Challenge-{challenge.age:g}"
+        traces.append(_by_year(rates, roles[place % len(roles)], label, place, shaded=shaded))
     return traces
 
 
-def _other(found: Rate) -> tuple[float | None, float | None, float | None]:
+Ends = tuple[float | None, float | None, float | None]
+"""A number and its interval."""
+
+
+def _by_year(
+    rates: Mapping[int, Ends], role: str, label: str, style: int, *, shaded: bool
+) -> Trace:
+    """A line over ages; a year of too few people is a gap."""
+    ages = range(min(rates, default=0), max(rates, default=0) + 1)
+    rows = np.array([rates.get(age, (None, None, None)) for age in ages], float)
+    return Trace(
+        role=role,
+        label=label,
+        style=style,
+        x_N=np.array(ages, float),
+        y_N=rows[:, 0],
+        low_N=rows[:, 1] if shaded else None,
+        high_N=rows[:, 2] if shaded else None,
+    )
+
+
+def _ends(rate: Rate | Estimate) -> Ends:
+    return rate.value, rate.low, rate.high
+
+
+def _other(rate: Rate) -> Ends:
     """Who passes, of who is rejected."""
-    if found.value is None or found.low is None or found.high is None:
+    if rate.value is None or rate.low is None or rate.high is None:
         return None, None, None
-    return 1.0 - found.value, 1.0 - found.high, 1.0 - found.low
+    return 1.0 - rate.value, 1.0 - rate.high, 1.0 - rate.low
 
 
 def _challenges(report: EvaluationReport) -> Table:
     limit = percent(report.limit, 1 if 1000 * report.limit % 10 else 0)
     columns = [
-        Column(label="Model", number=False),
-        Column(label="14 to 17", unit="pass"),
-        Column(label=f"at most {limit}", number=False),
-        Column(label="all minors", unit="pass"),
-        Column(label=f"at most {limit}", number=False),
-        Column(label="18 to 24", unit="rejected"),
+        words("Model"),
+        Column("14 to 17", unit="pass"),
+        words(f"at most {limit}"),
+        Column("all minors", unit="pass"),
+        words(f"at most {limit}"),
+        Column("18 to 24", unit="rejected"),
     ]
     ages = [item.age for item in report.models[0].challenges]
     groups = [
@@ -270,7 +283,7 @@ def _challenges(report: EvaluationReport) -> Table:
         for age in ages
     ]
     caption = f"False positives and false rejections; whether at most {limit} is shown, at 95 %"
-    return Table(caption=caption, columns=columns, groups=groups)
+    return Table(caption, columns, groups)
 
 
 def _challenge_row(model: ModelEvaluation, item: Challenge) -> list[Cell]:
@@ -285,66 +298,45 @@ def _challenge_row(model: ModelEvaluation, item: Challenge) -> list[Cell]:
 
 
 def _ages(report: EvaluationReport, number: int) -> Section:
-    drawn = list(_drawn(report))
-
     def traces(part: str) -> list[Trace]:
-        found = []
-        for model, role, style in drawn:
-            known = {
-                row.age: item for row in model.years if (item := getattr(row, part)) is not None
-            }
-            # a year of too few people is a gap
-            ages = range(min(known, default=0), max(known, default=0) + 1)
-            values = [
-                [getattr(known.get(age), end, None) for age in ages]
-                for end in ("value", "low", "high")
-            ]
-            y_N, low_N, high_N = (
-                np.array([np.nan if item is None else item for item in line], float)
-                for line in values
+        return [
+            _by_year(
+                {row.age: _ends(item) for row in model.years if (item := getattr(row, part))},
+                role,
+                _label(model),
+                style,
+                shaded=style == 0,
             )
-            x_N = np.array(ages, float)
-            shaded = style == 0
-            found.append(
-                Trace(
-                    role=role,
-                    label=_label(model),
-                    style=style,
-                    x_N=x_N,
-                    y_N=y_N,
-                    low_N=low_N if shaded else None,
-                    high_N=high_N if shaded else None,
-                )
-            )
-        return found
+            for model, role, style in _drawn(report)
+        ]
 
     size_of = partial(years_svg, traces("mae"), title="Mean absolute error", y="years")
     sign_of = partial(
         years_svg, traces("bias"), title="Mean signed error", y="years too old", zero=True
     )
     told = "By year of age; shaded 95 % of the first model."
-    said = "Above zero people are called older than they are, which is what lets minors pass."
+    shown = "Above zero people are called older than they are, which is what lets minors pass."
     figures = [
         both_widths(size_of, HALF, name=f"mae-{number}", caption=told),
-        both_widths(sign_of, HALF, name=f"bias-{number}", caption=said),
+        both_widths(sign_of, HALF, name=f"bias-{number}", caption=shown),
     ]
     scores = sorted(report.models[0].cumulative, key=float)
     columns = [
-        Column(label="Model", number=False),
-        *(Column(label=f"within {a}", unit="years") for a in scores),
+        words("Model"),
+        *(Column(f"within {a}", unit="years") for a in scores),
     ]
     rows = [[_head(model), *(_share_cell(model, a) for a in scores)] for model in report.models]
-    table = Table(
-        caption="Cumulative score: share of pictures within so many years",
-        columns=columns,
-        groups=[("", rows)],
+    table = Table.of(
+        "Cumulative score: share of pictures within so many years",
+        columns,
+        rows,
     )
     lead = "Years with fewer than five people are left out."
     return Section(
-        id="ages",
-        heading="By age",
-        lead=lead,
-        blocks=[FigureGrid(figures=figures, columns=2), table],
+        "ages",
+        "By age",
+        lead,
+        [FigureGrid(figures, columns=2), table],
     )
 
 
@@ -354,13 +346,7 @@ def _groups(report: EvaluationReport, number: int) -> Section:
     blocks: list[Block] = []
     if gaps:
         rows = [
-            ForestRow(
-                label=plain(row.cell, 34),
-                role="original",
-                value=row.gap.value,
-                low=row.gap.low,
-                high=row.gap.high,
-            )
+            ForestRow.of(plain(row.cell, 34), "original", row.gap)
             for row in gaps
             if row.gap is not None
         ]
@@ -378,7 +364,7 @@ def _groups(report: EvaluationReport, number: int) -> Section:
         )
         blocks.append(
             FigureGrid(
-                figures=[
+                [
                     both_widths(
                         draw,
                         WIDTHS,
@@ -399,24 +385,24 @@ def _groups(report: EvaluationReport, number: int) -> Section:
         "file says what its checkpoint "
         "says and has no table of its own."
     )
-    return Section(id="groups", heading="By group", lead=lead, blocks=blocks)
+    return Section("groups", "By group", lead, blocks)
 
 
 def _group_table(model: ModelEvaluation) -> Table:
     last = model.challenges[-1] if model.challenges else None
     columns = [
-        Column(label="Group", number=False),
-        Column(label="people"),
-        Column(label="mean error", unit="years"),
-        Column(label="too old", unit="years"),
-        Column(label="gap", unit="years"),
+        words("Group"),
+        Column("people"),
+        Column("mean error", unit="years"),
+        Column("too old", unit="years"),
+        Column("gap", unit="years"),
     ]
     if last is not None:
-        columns.append(Column(label=f"minors pass {last.age:g}"))
+        columns.append(Column(f"minors pass {last.age:g}"))
     rows = [
         [
-            Cell(text=plain(row.cell, 60)),
-            Cell(text=count(row.people)),
+            Cell(plain(row.cell, 60)),
+            Cell(count(row.people)),
             estimate_cell(row.mae, 1),
             estimate_cell(row.bias, 1, sign=True),
             estimate_cell(row.gap, 1, sign=True),
@@ -424,18 +410,18 @@ def _group_table(model: ModelEvaluation) -> Table:
         ]
         for row in model.groups[:MAX_GROUPS]
     ]
-    return Table(caption=plain(model.label, 60), columns=columns, groups=[("", rows)])
+    return Table.of(plain(model.label, 60), columns, rows)
 
 
 def _teenagers(report: EvaluationReport, number: int) -> Section:
     columns = [
-        Column(label="Model", number=False),
-        Column(label="13 to 16", unit="are let in"),
-        Column(label="6 to 12", unit="are let in"),
-        Column(label="17 to 24", unit="are let in"),
-        Column(label="16", unit="rejected at 16"),
-        Column(label="17", unit="rejected at 16"),
-        Column(label="18 to 24", unit="rejected at 16"),
+        words("Model"),
+        Column("13 to 16", unit="are let in"),
+        Column("6 to 12", unit="are let in"),
+        Column("17 to 24", unit="are let in"),
+        Column("16", unit="rejected at 16"),
+        Column("17", unit="rejected at 16"),
+        Column("18 to 24", unit="rejected at 16"),
     ]
     rows = [
         [
@@ -448,30 +434,30 @@ def _teenagers(report: EvaluationReport, number: int) -> Section:
         ]
         for model in report.models
     ]
-    table = Table(
-        caption="Who seems 13 to 16, and whom a limit at 16 rejects",
-        columns=columns,
-        groups=[("", rows)],
+    table = Table.of(
+        "Who seems 13 to 16, and whom a limit at 16 rejects",
+        columns,
+        rows,
     )
-    return Section(id="teenagers", heading="13 to 16, and a limit at 16", lead="", blocks=[table])
+    return Section("teenagers", "13 to 16, and a limit at 16", "", [table])
 
 
 def _models(report: EvaluationReport, number: int) -> Section:
     columns = [
-        Column(label="Model", number=False),
-        Column(label="form", number=False),
-        Column(label="mean error", unit="years"),
-        Column(label="minus the first", unit="years"),
-        Column(label="26 cells", unit="years"),
-        Column(label="failures"),
-        Column(label="a picture", unit="ms"),
-        Column(label="size"),
+        words("Model"),
+        words("form"),
+        Column("mean error", unit="years"),
+        Column("minus the first", unit="years"),
+        Column("26 cells", unit="years"),
+        Column("failures"),
+        Column("a picture", unit="ms"),
+        Column("size"),
     ]
     rows = [
         [
             _head(model),
             Cell(
-                text="checkpoint"
+                "checkpoint"
                 if model.target is None
                 else plain(f"{model.target} {model.precision}", 40)
             ),
@@ -479,58 +465,56 @@ def _models(report: EvaluationReport, number: int) -> Section:
             estimate_cell(model.minus_first, 3, sign=True),
             estimate_cell(model.fate_mae, 2),
             _rate_cell(model.failures),
-            Cell(text=milliseconds(1000 * model.seconds)),
-            Cell(text=size(model.bytes)),
+            Cell(milliseconds(1000 * model.seconds)),
+            Cell(size(model.bytes)),
         ]
         for model in report.models
     ]
-    table = Table(caption="The models", columns=columns, groups=[("", rows)])
+    table = Table.of("The models", columns, rows)
     notes = [
         f"{plain(model.label, 60)}: not said: {plain(name, 80)}: {plain(why, 300)}."
         for model in report.models
         for name, why in model.refused.items()
     ]
-    blocks: list[Block] = [table, *_processing(report), *([Notes(lines=notes)] if notes else [])]
+    blocks: list[Block] = [table, *_processing(report), *([Notes(notes)] if notes else [])]
     lead = (
         "26 cells: the mean over both sexes of each age of 18 to 30, which no mix of ages decides. "
         "Times are of the machine "
         "that evaluated; `unplug bench` times devices."
     )
-    return Section(id="models", heading="Models", lead=lead, blocks=blocks)
+    return Section("models", "Models", lead, blocks)
 
 
 def _processing(report: EvaluationReport) -> Iterator[Block]:
     """Of how many pictures a careful application would say nothing, by reason."""
-    found = report.processing
-    if found is None or found.any is None:
-        why = "" if found is None else f" ({plain(found.unmeasured or '', 120)})"
-        yield Notes(lines=[f"Failure to process by the quality check of faces: not measured{why}."])
+    processing = report.processing
+    if processing is None or processing.any is None:
+        why = "" if processing is None else f" ({plain(processing.unmeasured or '', 120)})"
+        yield Notes([f"Failure to process by the quality check of faces: not measured{why}."])
         return
     rows = [
-        [Cell(text=name), Cell(text=count(share.events)), _rate_cell(share)]
+        [Cell(name), Cell(count(share.events)), _rate_cell(share)]
         for name, share in (
-            ("any of these", found.any),
-            *((plain(fault, 40), share) for fault, share in found.faults.items()),
+            ("any of these", processing.any),
+            *((plain(fault, 40), share) for fault, share in processing.faults.items()),
         )
     ]
-    columns = [Column(label="Fault", number=False), Column(label="pictures"), Column(label="share")]
-    yield Table(
-        caption="Failure to process, by the quality check of faces",
-        columns=columns,
-        groups=[("", rows)],
+    columns = [words("Fault"), Column("pictures"), Column("share")]
+    yield Table.of(
+        "Failure to process, by the quality check of faces",
+        columns,
+        rows,
     )
 
 
 def _bounds(report: EvaluationReport, number: int) -> Section:
     """What none of the numbers says."""
-    return Section(
-        id="bounds", heading="What this does not say", lead="", blocks=[Notes(lines=CAUTION)]
-    )
+    return Section("bounds", "What this does not say", "", [Notes(CAUTION)])
 
 
 def _share_cell(model: ModelEvaluation, years: str) -> Cell:
-    found = model.cumulative.get(years)
-    return Cell(text=NONE if found is None else percent(found.value, 0))
+    share = model.cumulative.get(years)
+    return Cell(NONE if share is None else percent(share.value, 0))
 
 
 def _drawn(report: EvaluationReport) -> Iterator[tuple[ModelEvaluation, str, int]]:
@@ -556,15 +540,15 @@ def _label(model: ModelEvaluation) -> str:
 
 def _head(model: ModelEvaluation) -> Cell:
     return Cell(
-        text=plain(model.label, 60),
+        plain(model.label, 60),
         role=model.role if model.role in COLOUR else "artifact" if model.target else "original",
     )
 
 
 def _rate_cell(found: Rate) -> Cell:
     if found.value is None:
-        return Cell(text=NONE, note=f"{found.people} people" if found.people else "nobody")
-    return Cell(text=percent(found.value), note=_span(found))
+        return Cell(NONE, note=f"{found.people} people" if found.people else "nobody")
+    return Cell(percent(found.value), note=_span(found))
 
 
 def _rate_note(found: Rate) -> str:
@@ -586,7 +570,7 @@ def _note(low: float | None, high: float | None, name: str) -> str:
 def _claim_cell(found: Claim) -> Cell:
     chip, word = CHIPS[found.held]
     return Cell(
-        text=word,
+        word,
         chip=chip,
         note="" if found.missing is None else f"{count(found.missing)} people missing",
     )

@@ -7,7 +7,7 @@ from functools import partial
 from unplug.core import count, fixed, percent, plain, seconds
 from unplug.sdk.evidence.auditing import Certification
 
-from .page import Cell, Column, FigureGrid, Notes, Section, Table, both_widths, estimate_cell
+from .page import Cell, Column, FigureGrid, Notes, Section, Table, both_widths, estimate_cell, words
 from .plots.audit import ForestRow, forest_svg
 
 WIDTHS = (760, 330)
@@ -23,15 +23,9 @@ def certification(found: Certification, number: int) -> Section:
         "one of those. Before is the original."
     )
     rows = [
-        ForestRow(
-            label=f"{plain(name, 30)}, {word}",
-            role=role,
-            value=item.value,
-            low=item.low,
-            high=item.high,
-        )
+        ForestRow.of(f"{plain(name, 30)}, {word}", role, estimate)
         for name, leak in found.leaks.items()
-        for word, role, item in (
+        for word, role, estimate in (
             ("before", "original", leak.before),
             ("after", "unlearned", leak.auc),
         )
@@ -48,13 +42,13 @@ def certification(found: Certification, number: int) -> Section:
     )
     caption = f"Shaded: the margin, {found.margin:g}. Bars: 95 %, for all statistics at once."
     plot = FigureGrid(
-        figures=[both_widths(draw, WIDTHS, name=f"certified-{number}", caption=caption)], columns=1
+        [both_widths(draw, WIDTHS, name=f"certified-{number}", caption=caption)], columns=1
     )
     return Section(
-        id=f"certified-{number}",
-        heading=f"The method, at {_people(found.people)} a request",
-        lead=lead,
-        blocks=[plot, _table(found), Notes(lines=_notes(found))],
+        f"certified-{number}",
+        f"The method, at {_people(found.people)} a request",
+        lead,
+        [plot, _table(found), Notes(_notes(found))],
     )
 
 
@@ -64,15 +58,15 @@ def _people(people: int) -> str:
 
 def _table(found: Certification) -> Table:
     columns = [
-        Column(label="Statistic", number=False),
-        Column(label="before", unit="AUC"),
-        Column(label="after", unit="AUC"),
-        Column(label="shift", unit="sd"),
-        Column(label="spread", unit="of 1"),
+        words("Statistic"),
+        Column("before", unit="AUC"),
+        Column("after", unit="AUC"),
+        Column("shift", unit="sd"),
+        Column("spread", unit="of 1"),
     ]
     rows = [
         [
-            Cell(text=plain(name, 30)),
+            Cell(plain(name, 30)),
             estimate_cell(leak.before, sign=True),
             estimate_cell(leak.auc, sign=True),
             estimate_cell(leak.shift, 2, sign=True),
@@ -80,7 +74,7 @@ def _table(found: Certification) -> Table:
         ]
         for name, leak in found.leaks.items()
     ]
-    return Table(caption="What is told of whom it forgot", columns=columns, groups=[("", rows)])
+    return Table.of("What is told of whom it forgot", columns, rows)
 
 
 def _notes(found: Certification) -> list[str]:

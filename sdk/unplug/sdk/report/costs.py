@@ -12,8 +12,19 @@ from unplug.core import NONE, count, fixed, percent, plain, seconds
 from unplug.sdk.evidence.auditing import ModelAudit, Utility
 
 from .inputs import Inputs
-from .models import ROLES, SETS, all_models, has_years, label, main_models, model_label
-from .page import Block, Cell, Column, Figure, FigureGrid, Missing, Section, Table, estimate_cell
+from .models import ROLES, SETS, all_models, has_years, label, main_models, model_cell
+from .page import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    FigureGrid,
+    Missing,
+    Section,
+    Table,
+    estimate_cell,
+    words,
+)
 from .plots.audit import Line, groups_svg
 from .schemas import AnyRecord, ReleaseRecord
 
@@ -22,31 +33,31 @@ def utility(inputs: Inputs) -> Section | Missing:
     """Accuracy and error per set with intervals, and error per age group."""
     models = all_models(inputs)
     if not models:
-        return Missing(what="Utility", why="no audit was given (unplug audit)")
+        return Missing("Utility", "no audit was given (unplug audit)")
     years = has_years(inputs)
     use = (
         [
-            Column(label="accuracy", interval=True),
-            Column(label="MAE", unit="years", interval=True),
-            Column(label="loss", unit="nats"),
-            Column(label="distance to oracle", unit="years", interval=True),
+            Column("accuracy", interval=True),
+            Column("MAE", unit="years", interval=True),
+            Column("loss", unit="nats"),
+            Column("distance to oracle", unit="years", interval=True),
         ]
         if years
         else [
-            Column(label="loss", unit="mean squared error", interval=True),
-            Column(label="distance to oracle", unit="of the loss", interval=True),
+            Column("loss", unit="mean squared error", interval=True),
+            Column("distance to oracle", unit="of the loss", interval=True),
         ]
     )
-    columns = [Column(label="Model", number=False), Column(label="samples"), *use]
+    columns = [words("Model"), Column("samples"), *use]
     groups = [
         (title, [_utility_row(model, name, years) for model in models if name in model.utility])
         for name, title in SETS.items()
         if any(name in model.utility for model in models)
     ]
     table = Table(
-        caption="Use of every model on every set, with 95 % intervals",
-        columns=columns,
-        groups=groups,
+        "Use of every model on every set, with 95 % intervals",
+        columns,
+        groups,
         inline=True,
     )
     figures = _group_figures(main_models(inputs))
@@ -57,25 +68,23 @@ def utility(inputs: Inputs) -> Section | Missing:
     blocks: list[Block] = [table]
     if figures:
         blocks.append(
-            FigureGrid(
-                figures=figures, columns=3, caption=caption, legend=tuple(main_models(inputs))
-            )
+            FigureGrid(figures, columns=3, caption=caption, legend=tuple(main_models(inputs)))
         )
     lead = "Forgetting must not cost use. The test set was seen by no model."
-    return Section(id="utility", heading="Utility", lead=lead, blocks=blocks)
+    return Section("utility", "Utility", lead, blocks)
 
 
 def _utility_row(model: ModelAudit, name: str, years: bool) -> list[Cell]:
-    item: Utility = model.utility[name]
-    right, far = item.accuracy, (model.distance or {}).get(name)
-    start = [Cell(text=model_label(model), role=model.role), Cell(text=count(item.n))]
+    use: Utility = model.utility[name]
+    right, far = use.accuracy, (model.distance or {}).get(name)
+    start = [model_cell(model), Cell(count(use.n))]
     if not years:
-        return [*start, estimate_cell(item.error, 4), estimate_cell(far, 4)]
+        return [*start, estimate_cell(use.error, 4), estimate_cell(far, 4)]
     return [
         *start,
         estimate_cell(right, share=True),
-        estimate_cell(item.mae, 2),
-        Cell(text=fixed(item.loss, 3)),
+        estimate_cell(use.mae, 2),
+        Cell(fixed(use.loss, 3)),
         estimate_cell(far, 2),
     ]
 
@@ -116,7 +125,7 @@ def _group_figures(main: dict[str, ModelAudit]) -> list[Figure]:
             top = 1.06 * max(known) or 1.0
             names = [plain(text, 10).replace("-", NONE) for text in ages]
             figures.append(
-                Figure(svg=groups_svg(names, lines, top, name=f"groups-{name}", title=SETS[name]))
+                Figure(groups_svg(names, lines, top, name=f"groups-{name}", title=SETS[name]))
             )
     return figures
 
@@ -133,30 +142,28 @@ def cost(inputs: Inputs) -> Section | Missing:
     ]
     stages = [release for release in inputs.releases if release.seconds]
     if not rows and not stages:
-        return Missing(
-            what="Cost", why="no checkpoint record (unplug.json) and no release record was given"
-        )
+        return Missing("Cost", "no checkpoint record (unplug.json) and no release record was given")
     blocks: list[Block] = []
     if rows:
         columns = [
-            Column(label="Model", number=False),
-            Column(label="forward passes"),
-            Column(label="backward passes"),
-            Column(label="wall time"),
-            Column(label="compute", unit="of retraining"),
-            Column(label="wall", unit="of retraining"),
-            Column(label="budget"),
-            Column(label="device", number=False, wide=True),
+            words("Model"),
+            Column("forward passes"),
+            Column("backward passes"),
+            Column("wall time"),
+            Column("compute", unit="of retraining"),
+            Column("wall", unit="of retraining"),
+            Column("budget"),
+            words("device", wide=True),
         ]
         blocks.append(
-            Table(
-                caption="What each model cost; a pass is one sample through the network",
-                columns=columns,
-                groups=[("", rows)],
+            Table.of(
+                "What each model cost; a pass is one sample through the network",
+                columns,
+                rows,
             )
         )
     blocks += [_stages(release) for release in stages]
-    return Section(id="cost", heading="Cost", lead=_cost_lead(inputs.records), blocks=blocks)
+    return Section("cost", "Cost", _cost_lead(inputs.records), blocks)
 
 
 def _cost_lead(records: Sequence[AnyRecord]) -> str:
@@ -178,21 +185,21 @@ def _cost_row(record: AnyRecord) -> list[Cell]:
     spent = record.cost
     step = record.forget if record.role == "unlearned" else None
     name = label(record.role) + (f", {plain(step.method, 30)}" if step else "")
-    within = Cell(text=NONE)
+    within = Cell(NONE)
     if step and step.cost.budget is not None:
         note = "over" if step.cost.compute_fraction > step.cost.budget else "within"
         within = Cell(
-            text=note, chip="pass" if note == "within" else "fail", note=percent(step.cost.budget)
+            note, chip="pass" if note == "within" else "fail", note=percent(step.cost.budget)
         )
     return [
-        Cell(text=name, role=record.role),
-        Cell(text=count(spent.forward if spent else None)),
-        Cell(text=count(spent.backward if spent else None)),
-        Cell(text=seconds(spent.wall_s if spent else None)),
-        Cell(text=percent(step.cost.compute_fraction) if step else NONE),
-        Cell(text=percent(step.cost.wall_fraction) if step else NONE),
+        Cell(name, role=record.role),
+        Cell(count(spent.forward if spent else None)),
+        Cell(count(spent.backward if spent else None)),
+        Cell(seconds(spent.wall_s if spent else None)),
+        Cell(percent(step.cost.compute_fraction) if step else NONE),
+        Cell(percent(step.cost.wall_fraction) if step else NONE),
         within,
-        Cell(text=plain(spent.device, 80) if spent and spent.device else NONE),
+        Cell(plain(spent.device, 80) if spent and spent.device else NONE),
     ]
 
 
@@ -200,21 +207,21 @@ def _stages(release: ReleaseRecord) -> Table:
     total = sum(release.seconds.values())
     rows = [
         [
-            Cell(text=plain(name)),
-            Cell(text=seconds(taken)),
-            Cell(text=percent(taken / total if total else None)),
+            Cell(plain(name)),
+            Cell(seconds(taken)),
+            Cell(percent(taken / total if total else None)),
         ]
         for name, taken in release.seconds.items()
     ]
-    rows.append([Cell(text="all stages"), Cell(text=seconds(total)), Cell(text="")])
+    rows.append([Cell("all stages"), Cell(seconds(total)), Cell("")])
     columns = [
-        Column(label="Stage", number=False),
-        Column(label="wall time"),
-        Column(label="share"),
+        words("Stage"),
+        Column("wall time"),
+        Column("share"),
     ]
-    return Table(
-        caption=f"Wall time of each stage: {plain(release.title, 120)}",
-        columns=columns,
-        groups=[("", rows)],
+    return Table.of(
+        f"Wall time of each stage: {plain(release.title, 120)}",
+        columns,
+        rows,
         compact=True,
     )

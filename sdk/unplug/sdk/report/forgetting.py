@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from .models import (
     label,
     main_audit,
     main_models,
+    model_cell,
     model_label,
 )
 from .page import (
@@ -44,6 +46,7 @@ from .page import (
     Table,
     both_widths,
     estimate_cell,
+    words,
 )
 from .plots.audit import (
     ForestRow,
@@ -100,55 +103,42 @@ def learning(inputs: Inputs) -> Section | Missing:
             figures.append(both_widths(draw, WIDTHS, name=f"learning-{len(figures)}"))
     if not figures:
         return Missing(
-            what="Learning curves",
-            why="no checkpoint record (unplug.json) with a training history was given",
+            "Learning curves",
+            "no checkpoint record (unplug.json) with a training history was given",
         )
     lead = "Both models were trained by the same recipe; the oracle never saw the forget set."
-    grid = FigureGrid(figures=figures, columns=2)
-    return Section(
-        id="learning", heading="Training", lead=lead if records["retrained"] else "", blocks=[grid]
-    )
+    grid = FigureGrid(figures, columns=2)
+    return Section("learning", "Training", lead if records["retrained"] else "", [grid])
 
 
 def losses(inputs: Inputs) -> Section | Missing:
     """Loss histograms of the three models on shared axes."""
-    found = {
+    attacks = {
         role: model.attacks[LOSS]
         for role, model in main_models(inputs).items()
         if LOSS in model.attacks
     }
-    if found and not all(item.forget_scores for item in found.values()):
-        return Missing(
-            what="Loss histograms", why="the audit is of a bundle, which holds nobody's scores"
-        )
-    if not found:
-        return Missing(
-            what="Loss histograms", why="no audit with the loss attack was given (unplug audit)"
-        )
+    if not attacks:
+        return Missing("Loss histograms", "no audit with the loss attack was given (unplug audit)")
+    if not all(attack.forget_scores for attack in attacks.values()):
+        return Missing("Loss histograms", "the audit is of a bundle, which holds nobody's scores")
     sides = {
-        role: (-np.array(item.forget_scores), -np.array(item.unseen_scores))
-        for role, item in found.items()
+        role: (-np.array(attack.forget_scores), -np.array(attack.unseen_scores))
+        for role, attack in attacks.items()
     }
-    edges = shared_edges([losses for pair in sides.values() for losses in pair])
+    every = [losses for pair in sides.values() for losses in pair]
+    edges = shared_edges(every)
+    top = 1.12 * max(float(shares(losses, edges).max()) for losses in every)
     unit = "nats" if has_years(inputs) else "mean squared error"
-    top = 1.12 * max(
-        float(shares(losses, edges).max()) for pair in sides.values() for losses in pair
-    )
-    figures = [
-        Figure(
-            svg=loss_svg(
-                forget,
-                unseen,
-                edges,
-                top,
-                role=role,
-                name=f"loss-{role}",
-                title=label(role),
-                unit=unit,
-            )
-        )
-        for role, (forget, unseen) in sides.items()
-    ]
+    figures = []
+    for role, pair in sides.items():
+        named: dict[str, Any] = {
+            "role": role,
+            "name": f"loss-{role}",
+            "title": label(role),
+            "unit": unit,
+        }
+        figures.append(Figure(loss_svg(*pair, edges, top, **named)))
     lead = (
         "Each model's loss on the forget set and on unseen samples. Where the filled bars sit left "
         "of the outline, "
@@ -161,10 +151,10 @@ def losses(inputs: Inputs) -> Section | Missing:
     )
     caption = f"Share of samples per bin, the same axes in every panel; {beyond}."
     return Section(
-        id="losses",
-        heading="Losses",
-        lead=lead,
-        blocks=[FigureGrid(figures=figures, columns=3, caption=caption)],
+        "losses",
+        "Losses",
+        lead,
+        [FigureGrid(figures, columns=3, caption=caption)],
     )
 
 
@@ -173,7 +163,7 @@ def attacks(inputs: Inputs) -> Section | Missing:
     models, main, audit = all_models(inputs), main_models(inputs), main_audit(inputs)
     names = attack_names(inputs)
     if audit is None or not names:
-        return Missing(what="Attacks", why="no audit with attacks was given (unplug audit)")
+        return Missing("Attacks", "no audit with attacks was given (unplug audit)")
     blocks: list[Block] = []
     # The one that decides first, then in the order of the audit.
     head = headline_attack(main)
@@ -184,15 +174,13 @@ def attacks(inputs: Inputs) -> Section | Missing:
         )
         figures = [_roc(name, number, main)] if drawn else []
         figures.append(_forest(name, number, models, audit.oracle_band.get(name, ())))
-        blocks.append(FigureGrid(figures=figures, columns=2))
+        blocks.append(FigureGrid(figures, columns=2))
     blocks.append(_attack_table(models, names, audit.too_few))
     if further := sorted({name for model in models for name in model.further}):
         blocks.append(_further_table(models, further, audit.too_few))
     if len(names) > len(drawn_names):
         blocks.append(
-            Notes(
-                lines=[f"Plots of {len(drawn_names)} attacks; all {len(names)} are in the table."]
-            )
+            Notes([f"Plots of {len(drawn_names)} attacks; all {len(names)} are in the table."])
         )
     notes = list(
         dict.fromkeys(
@@ -202,19 +190,19 @@ def attacks(inputs: Inputs) -> Section | Missing:
             for why in a.tpr_missing.values()
         )
     )
-    said = {"tpr"} if notes else set()
+    told = {"tpr"} if notes else set()
     notes += [
         f"Not run: {plain(name)}: {plain(why, 300)}."
         for name, why in sorted(audit.skipped.items())
-        if name not in said
+        if name not in told
     ]
     if notes:
-        blocks.append(Notes(lines=notes))
+        blocks.append(Notes(notes))
     lead = (
         "An attack guesses from outputs who was in the training set. AUC 0.5 is guessing; the "
         "oracle's AUC is the goal."
     )
-    return Section(id="attacks", heading="Membership inference", lead=lead, blocks=blocks)
+    return Section("attacks", "Membership inference", lead, blocks)
 
 
 def _title(name: str) -> str:
@@ -240,11 +228,11 @@ def _roc(name: str, number: int, main: Mapping[str, ModelAudit]) -> Figure:
     lines = []
     for role, model in main.items():
         if name in model.attacks and model.attacks[name].forget_scores:
-            item = model.attacks[name]
-            text = f"{role} {fixed(item.auc.value)}" + (
-                f" ({ends})" if (ends := span(item.auc.low, item.auc.high)) else ""
+            attack = model.attacks[name]
+            text = f"{role} {fixed(attack.auc.value)}" + (
+                f" ({ends})" if (ends := span(attack.auc.low, attack.auc.high)) else ""
             )
-            false_N, true_N = roc(np.array(item.forget_scores), np.array(item.unseen_scores))
+            false_N, true_N = roc(np.array(attack.forget_scores), np.array(attack.unseen_scores))
             lines.append(Line(role=role, label=text, x_N=false_N, y_N=true_N))
     return both_widths(partial(roc_svg, lines, title=_title(name)), WIDTHS, name=f"roc-{number}")
 
@@ -253,16 +241,7 @@ def _forest(
     name: str, number: int, models: Sequence[ModelAudit], band: tuple[float, ...]
 ) -> Figure:
     aucs = [(model, model.attacks[name].auc) for model in models if name in model.attacks]
-    rows = [
-        ForestRow(
-            label=plain(model_label(model), 24),
-            role=model.role,
-            value=auc.value,
-            low=auc.low,
-            high=auc.high,
-        )
-        for model, auc in aucs
-    ]
+    rows = [ForestRow.of(plain(model_label(model), 24), model.role, auc) for model, auc in aucs]
     spoken = f"AUC of {_title(name)}: {'; '.join(f'{row.label} {row.value:.3f}' for row in rows)}."
     draw = partial(
         forest_svg,
@@ -283,10 +262,10 @@ def _further_table(
     marked.
     """
     columns = [
-        Column(label="Model", number=False),
-        Column(label="AUC"),
-        Column(label="minus oracle"),
-        Column(label="against oracle", number=False),
+        words("Model"),
+        Column("AUC"),
+        Column("minus oracle"),
+        words("against oracle"),
     ]
     groups = []
     for name in names:
@@ -296,19 +275,19 @@ def _further_table(
         alone = inherent(name)
         rows = [
             [
-                Cell(text=model_label(model), role=model.role),
-                estimate_cell(item.auc),
-                estimate_cell(item.gap, sign=True),
-                Cell(text="reported alone") if alone else _against(model, item.gap, too_few),
+                model_cell(model),
+                estimate_cell(attack.auc),
+                estimate_cell(attack.gap, sign=True),
+                Cell("reported alone") if alone else _against(model, attack.gap, too_few),
             ]
-            for model, item in known.values()
+            for model, attack in known.values()
         ]
         note = ": a retrained model shows it too" if alone else ""
         groups.append((f"{_title(name)}{note}", rows))
     caption = (
         "Attacks of somebody who holds more: other views and pictures, the weights, the old file"
     )
-    return Table(caption=caption, columns=columns, groups=groups)
+    return Table(caption, columns, groups)
 
 
 def _attack_table(
@@ -320,12 +299,12 @@ def _attack_table(
         )
     )[:6]
     columns = [
-        Column(label="Model", number=False),
-        Column(label="AUC"),
-        Column(label="minus oracle"),
-        Column(label="against oracle", number=False),
-        Column(label="threshold accuracy"),
-        *(Column(label=f"TPR at FPR {_rate(rate)}") for rate in rates),
+        words("Model"),
+        Column("AUC"),
+        Column("minus oracle"),
+        words("against oracle"),
+        Column("threshold accuracy"),
+        *(Column(f"TPR at FPR {_rate(rate)}") for rate in rates),
     ]
     groups = [
         (
@@ -344,7 +323,7 @@ def _attack_table(
         f"lies within {EQUIVALENCE:g} on both sides; above and below are surely told apart; open "
         "is wider than it says anything"
     )
-    return Table(caption=caption, columns=columns, groups=groups)
+    return Table(caption, columns, groups)
 
 
 def _against(model: ModelAudit, gap: Estimate | None, too_few: str | None) -> Cell:
@@ -352,9 +331,9 @@ def _against(model: ModelAudit, gap: Estimate | None, too_few: str | None) -> Ce
     can fail at it.
     """
     if gap is None or gap.low is None:
-        return Cell(text=NONE)
+        return Cell(NONE)
     word = against(gap, too_few)
-    return Cell(text=word, chip="neutral" if model.role == "original" else CHIPS[word])
+    return Cell(word, chip="neutral" if model.role == "original" else CHIPS[word])
 
 
 def _rate(text: str) -> str:
@@ -369,11 +348,11 @@ def _attack_row(
 ) -> list[Cell]:
     right = item.threshold_accuracy
     return [
-        Cell(text=model_label(model), role=model.role),
+        model_cell(model),
         estimate_cell(item.auc),
         estimate_cell(item.gap, sign=True),
         _against(model, item.gap, too_few),
-        Cell(text="", note=TOO_FEW) if right is None else Cell(text=percent(right)),
+        Cell("", note=TOO_FEW) if right is None else Cell(percent(right)),
         *(_tpr(item, rate) for rate in rates),
     ]
 
@@ -381,8 +360,8 @@ def _attack_row(
 def _tpr(item: AttackResult, rate: str) -> Cell:
     value, ends = item.tpr.get(rate), item.tpr_interval.get(rate)
     if value is None:
-        return Cell(text="", note=TOO_FEW)
-    return Cell(text=percent(value), note=span(ends.low, ends.high, 1, scale=100.0) if ends else "")
+        return Cell("", note=TOO_FEW)
+    return Cell(percent(value), note=span(ends.low, ends.high, 1, scale=100.0) if ends else "")
 
 
 def faces(inputs: Inputs) -> Section | Missing:
@@ -395,17 +374,17 @@ def faces(inputs: Inputs) -> Section | Missing:
     ):
         others = [name for name in sorted(face.predictions) if name not in ROLES][:MAX_OTHERS]
         names = [*(role for role in ROLES if role in face.predictions), *others]
-        said = [(plain(name, 20), fixed(face.predictions[name], 1)) for name in names]
+        answers = [(plain(name, 20), fixed(face.predictions[name], 1)) for name in names]
         uri, age = data_uri(checked_png(face.png, f"face {number}")), fixed(face.age, 0)
         cards.append(
             FaceCard(
-                uri=uri, alt=f"Face of the test set, {age} years old", age=age, predictions=said
+                uri=uri, alt=f"Face of the test set, {age} years old", age=age, predictions=answers
             )
         )
     if not cards:
         return Missing(
-            what="Sample faces", why="people are shown only where a release was asked to (--faces)"
+            "Sample faces", "people are shown only where a release was asked to (--faces)"
         )
     lead = "True age, and the age that each model predicts. Nobody who was forgotten is shown."
     grid = FaceGrid(heading="Test set, unseen by every model", faces=cards)
-    return Section(id="faces", heading="Faces", lead=lead, blocks=[grid])
+    return Section("faces", "Faces", lead, [grid])

@@ -18,10 +18,10 @@ from .png import MAX_THUMBNAILS, MAX_TOTAL_BYTES, checked_png
 from .schemas import AnyRecord, FaceSheet, PluginRecord, Record, ReleaseRecord
 
 if TYPE_CHECKING:
-    from unplug.export import Card, ParityReport
-    from unplug.mobile_bench import Baselines, BenchReport
+    from unplug.export import Card, ParityReport, ParityRow
+    from unplug.mobile_bench import Baselines, BenchReport, BenchRow
     from unplug.sdk.evidence.assurance import EvaluationReport
-    from unplug.sdk.evidence.auditing import AuditReport, Certification
+    from unplug.sdk.evidence.auditing import AuditReport, Certification, ModelAudit
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILES = 64
@@ -34,18 +34,26 @@ MAX_STRANGERS = 4096  # models that never saw a person
 MAX_PARTS = 24  # attacks on one model, age groups on one axis
 
 KINDS = {
-    "unplug-audit/1": "unplug.sdk.evidence.auditing.audit_report:AuditReport",
-    "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
-    "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord",
-    "unplug-parity/1": "unplug.export.parity:ParityReport",
-    "unplug-bench/1": "unplug.mobile_bench.bench_report:BenchReport",
-    "unplug-artifact/1": "unplug.export.artifact:Card",
-    "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet",
-    "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
-    "unplug-certification/1": "unplug.sdk.evidence.auditing.pooled:Certification",
-    "unplug-evaluation/1": "unplug.sdk.evidence.assurance.evaluation_report:EvaluationReport",
+    "unplug-audit/1": ("audits", "unplug.sdk.evidence.auditing.audit_report:AuditReport"),
+    "unplug-checkpoint/1": ("records", "unplug.sdk.report.schemas:Record"),
+    "unplug-plugin/1": ("records", "unplug.sdk.report.schemas:PluginRecord"),
+    "unplug-parity/1": ("parities", "unplug.export.parity:ParityReport"),
+    "unplug-bench/1": ("benches", "unplug.mobile_bench.bench_report:BenchReport"),
+    "unplug-artifact/1": ("cards", "unplug.export.artifact:Card"),
+    "unplug-faces/2": ("faces", "unplug.sdk.report.schemas:FaceSheet"),
+    "unplug-release/1": ("releases", "unplug.sdk.report.schemas:ReleaseRecord"),
+    "unplug-certification/1": (
+        "certifications",
+        "unplug.sdk.evidence.auditing.pooled:Certification",
+    ),
+    "unplug-evaluation/1": (
+        "evaluations",
+        "unplug.sdk.evidence.assurance.evaluation_report:EvaluationReport",
+    ),
 }
-"""Schema to the dataclass that it is read into; imported when a file of that kind comes."""
+"""Schema to the field of `Inputs` and to the dataclass that it is read into, which is imported when
+a file of that kind comes.
+"""
 
 RECORDS = ("unplug-checkpoint/1", "unplug-plugin/1")
 """Of checkpoint folders."""
@@ -82,8 +90,18 @@ class Inputs:
 
     def only(self, *schemas: str) -> bool:
         """Whether there is a file of the first schema, and none of others than these."""
-        found = {source.schema for source in self.sources}
-        return schemas[0] in found and found <= set(schemas)
+        given = {source.schema for source in self.sources}
+        return schemas[0] in given and given <= set(schemas)
+
+    @property
+    def bench_rows(self) -> tuple[BenchRow, ...]:
+        """Of all bench reports."""
+        return tuple(row for bench in self.benches for row in bench.rows)
+
+    @property
+    def parity_rows(self) -> tuple[ParityRow, ...]:
+        """Of all parity reports."""
+        return tuple(row for parity in self.parities for row in parity.rows)
 
     @property
     def timed_only(self) -> bool:
@@ -116,36 +134,26 @@ def collect(paths: Sequence[Path]) -> Inputs:
             f"{len(paths)} files given",
             f"Give 1 to {MAX_FILES} JSON files that unplug wrote",
         )
-    found: dict[str, list[Any]] = {schema: [] for schema in KINDS}
+    values_of: dict[str, list[Any]] = {schema: [] for schema in KINDS}
     sources = []
     for path in map(Path, paths):
         schema, value = _read(path)
         if schema in RECORDS and weights_file(path.parent).is_file():
             check_binding(value.weights_sha256, weights_sha256(path.parent), path)
-        found[schema].append(value)
+        values_of[schema].append(value)
         # Every checkpoint's record has the same file name; its folder says which it is.
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
         sources.append(ReportFile(name=name, schema=schema, sha256=sha256_file(path)))
-    records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
-    audits, parities, benches, cards, faces, releases, certifications, evaluations = map(
-        tuple, found.values()
-    )
-    _check_same_split(audits)
-    for record in records:
-        _check_audited(record, audits)
-    _check_faces(faces)
-    return Inputs(
-        sources=tuple(sources),
-        audits=audits,
-        records=records,
-        parities=parities,
-        benches=benches,
-        cards=cards,
-        faces=faces,
-        releases=releases,
-        certifications=certifications,
-        evaluations=evaluations,
-    )
+    fields: dict[str, Any] = {}
+    for schema, values in values_of.items():
+        field = KINDS[schema][0]
+        fields[field] = (*fields.get(field, ()), *values)
+    inputs = Inputs(sources=tuple(sources), **fields)
+    _check_same_split(inputs.audits)
+    for record in inputs.records:
+        _check_audited(record, inputs.audits)
+    _check_faces(inputs.faces)
+    return inputs
 
 
 def _read(path: Path) -> tuple[str, Any]:
@@ -170,7 +178,7 @@ def _read(path: Path) -> tuple[str, Any]:
             f"Give files of {', '.join(KINDS)}",
         )
     _check_leaves(raw, where)
-    value = _typed(KINDS[schema], raw, where)
+    value = _typed(KINDS[schema][1], raw, where)
     _check_rows(value, where)
     if schema == "unplug-evaluation/1":
         from unplug.sdk.evidence.assurance import check_evaluation
@@ -202,17 +210,17 @@ def _typed(target: str, raw: Any, where: str) -> Any:
 
 def _check_leaves(raw: Any, where: str) -> None:
     """Finite numbers of a sane size and strings of a bounded length, everywhere."""
-    stack = [raw]
+    stack = [raw]  # no recursion, which a file could exhaust
     while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            stack += [*item.keys(), *item.values()]
-        elif isinstance(item, list):
-            stack += item
-        elif isinstance(item, str) and len(item) > MAX_TEXT:
-            raise ReportError(where, f"it holds a text of {len(item)} characters", _AGAIN)
+        leaf = stack.pop()
+        if isinstance(leaf, dict):
+            stack += [*leaf.keys(), *leaf.values()]
+        elif isinstance(leaf, list):
+            stack += leaf
+        elif isinstance(leaf, str) and len(leaf) > MAX_TEXT:
+            raise ReportError(where, f"it holds a text of {len(leaf)} characters", _AGAIN)
         elif (
-            isinstance(item, int | float) and not abs(item) <= MAX_NUMBER
+            isinstance(leaf, int | float) and not abs(leaf) <= MAX_NUMBER
         ):  # NaN fails the comparison too
             raise ReportError(where, "it holds an impossible number", _AGAIN)
 
@@ -229,55 +237,38 @@ def _check_rows(value: Any, where: str) -> None:
             raise ReportError(
                 where, f"it has more than {MAX_PARTS} attacks or notes on a file", _AGAIN
             )
-    audited = (model for model in getattr(value, "models", ()) if hasattr(model, "attacks"))
-    for model in audited:
-        if (
-            max(
-                [
-                    len(model.attacks),
-                    len(model.further),
-                    *(len(use.per_group) for use in model.utility.values()),
-                ]
-            )
-            > MAX_PARTS
-        ):
-            raise ReportError(
-                where,
-                f"it has more than {MAX_PARTS} attacks or age groups",
-                "Make one report for each part",
-            )
-        for place in (
-            item for row in model.people for item in (row.confidence, row.error) if item is not None
-        ):
-            if not 2 <= place.models <= MAX_STRANGERS or len(place.others) not in (0, place.models):
-                raise ReportError(
-                    where, "it ranks a person among models that it does not tell of", _AGAIN
-                )
-        for name, attack in (*model.attacks.items(), *model.further.items()):
-            if bool(attack.forget_scores) != bool(
-                attack.unseen_scores
-            ):  # a published audit has neither
-                raise ReportError(
-                    where,
-                    f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only",
-                    _AGAIN,
-                )
-            if not all(
-                0.0 <= part <= 1.0
-                for part in (attack.auc.value, attack.auc.low, attack.auc.high)
-                if part is not None
-            ):
-                raise ReportError(where, f"an AUC of {model.name[:60]!r} is outside 0 to 1", _AGAIN)
+    for model in getattr(value, "models", ()):
+        if hasattr(model, "attacks"):
+            _check_model(model, where)
     if len(getattr(value, "leaks", ())) > MAX_PARTS:
         raise ReportError(where, f"it has more than {MAX_PARTS} statistics", _AGAIN)
-    if isinstance(value, ReleaseRecord) and max(len(value.seconds), len(value.tries)) > MAX_ROWS:
+    if not isinstance(value, ReleaseRecord):
+        return
+    if max(len(value.seconds), len(value.tries)) > MAX_ROWS:
         raise ReportError(where, f"it has more than {MAX_ROWS} stages or tries", _AGAIN)
-    if (
-        isinstance(value, ReleaseRecord)
-        and value.passed
-        and not all(gate.ships for gate in value.gates)
-    ):
+    if value.passed and not all(gate.ships for gate in value.gates):
         raise ReportError(where, "it says that the release passed, and a gate in it failed", _AGAIN)
+
+
+def _check_model(model: ModelAudit, where: str) -> None:
+    """The same of one audited model."""
+    parts = (model.attacks, model.further, *(use.per_group for use in model.utility.values()))
+    if max(map(len, parts)) > MAX_PARTS:
+        why = f"it has more than {MAX_PARTS} attacks or age groups"
+        raise ReportError(where, why, "Make one report for each part")
+    for place in (place for row in model.people for place in (row.confidence, row.error) if place):
+        if not 2 <= place.models <= MAX_STRANGERS or len(place.others) not in (0, place.models):
+            why = "it ranks a person among models that it does not tell of"
+            raise ReportError(where, why, _AGAIN)
+    for name, attack in (*model.attacks.items(), *model.further.items()):
+        if bool(attack.forget_scores) != bool(
+            attack.unseen_scores
+        ):  # a published audit has neither
+            why = f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only"
+            raise ReportError(where, why, _AGAIN)
+        auc = attack.auc
+        if not all(0.0 <= end <= 1.0 for end in (auc.value, auc.low, auc.high) if end is not None):
+            raise ReportError(where, f"an AUC of {model.name[:60]!r} is outside 0 to 1", _AGAIN)
 
 
 def _check_same_split(audits: Sequence[AuditReport]) -> None:

@@ -1,5 +1,5 @@
-"""The section about latency: distributions, timelines, the Pareto chart, and the table behind them,
-device by device.
+"""The section about latency: distributions, minutes at full load, the Pareto chart, and the table
+behind them, device by device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unplug.core import count, counted, fixed, milliseconds, percent, plain, short, size
-from unplug.mobile_bench import THERMAL_STATES, throttling
+from unplug.mobile_bench import throttling
 
 from .inputs import Inputs
 from .models import all_models
@@ -29,8 +29,9 @@ from .page import (
     Section,
     Table,
     both_widths,
+    words,
 )
-from .plots.bench import MAX_DOTS, Heat, Load, Starts, Timing, latency_svg, load_svg, starts_svg
+from .plots.bench import MAX_DOTS, Heat, Load, Timing, latency_svg, load_svg
 from .plots.canvas import ROOMY
 from .plots.pareto import Point, latency_axis, pareto_front, pareto_svg, quality_axis
 
@@ -47,11 +48,6 @@ DOTS = (
     f"Dots: single runs, {MAX_DOTS} at most. Diamond: median, the geometric mean over cold starts. "
     "Bar: its 95 % interval over "
     "cold starts, where there are two or more. Grey: not ranked."
-)
-STARTS = (
-    "One line a file, one dot a cold start: its median against the row's own. Lines that rise "
-    "together are the machine's "
-    "doing, not a file's. Dashed grey: not ranked."
 )
 CURVE = "Line: median of a window. Shade: up to its 95th percentile."
 EXACT_DB = 150.0
@@ -100,12 +96,12 @@ class Place:
 
 def places(inputs: Inputs) -> list[Place]:
     """Every device with its rows, in the order of the files."""
-    found: dict[tuple[str, str], list[BenchRow]] = {}
-    for row in (row for bench in inputs.benches for row in bench.rows):
-        found.setdefault((row.device, row.where), []).append(row)
+    rows_of: dict[tuple[str, str], list[BenchRow]] = {}
+    for row in inputs.bench_rows:
+        rows_of.setdefault((row.device, row.where), []).append(row)
     return [
         Place(device=device, where=where, rows=tuple(rows), number=number)
-        for number, ((device, where), rows) in enumerate(found.items(), start=1)
+        for number, ((device, where), rows) in enumerate(rows_of.items(), start=1)
     ]
 
 
@@ -132,19 +128,15 @@ def labels(rows: Sequence[BenchRow], limit: int = 44) -> list[str]:
     """Names that tell the rows of one place apart: file and delegate; mode, threads and hash where
     these differ.
     """
-    base = [
-        f"{plain(row.file, limit - 18)}, {row.delegate_got or row.delegate_asked}" for row in rows
-    ]
-    if len({row.mode for row in rows}) > 1:
-        base = [
-            f"{text}, full load" if row.mode == "sustained" else text
-            for text, row in zip(base, rows, strict=True)
-        ]
-    if len({row.threads for row in rows}) > 1:
-        base = [
-            f"{text}, {counted(row.threads, 'thread')}"
-            for text, row in zip(base, rows, strict=True)
-        ]
+    modes, threads = {row.mode for row in rows}, {row.threads for row in rows}
+    base = []
+    for row in rows:
+        parts = [plain(row.file, limit - 18), row.delegate_got or row.delegate_asked]
+        if len(modes) > 1 and row.mode == "sustained":
+            parts.append("full load")
+        if len(threads) > 1:
+            parts.append(counted(row.threads, "thread"))
+        base.append(", ".join(parts))
     seen = Counter(base)
     told = [
         f"{text} {short(row.artifact_sha256)[:6]}" if seen[text] > 1 else text
@@ -162,13 +154,13 @@ def notes_of(row: BenchRow) -> str:
 
 
 def latency(inputs: Inputs) -> Section | Missing:
-    """Medians with intervals over the raw runs, latency over time, quality x latency x size, and
+    """Medians with intervals over the raw runs, minutes at full load, quality x latency x size, and
     every row in a table.
     """
-    found = places(inputs)
-    if not found:
-        return Missing(what="Latency", why="no bench report was given (unplug bench)")
-    figures = [figure for place in found for figure in _distributions(place)]
+    all_places = places(inputs)
+    if not all_places:
+        return Missing("Latency", "no bench report was given (unplug bench)")
+    figures = [figure for place in all_places for figure in _distributions(place)]
     blocks: list[Block] = []
     if figures:
         rest = (
@@ -177,17 +169,15 @@ def latency(inputs: Inputs) -> Section | Missing:
             else ""
         )
         blocks.append(
-            FigureGrid(
-                figures=figures[:MAX_PLOTS], columns=1, caption=DOTS + rest, heading="Single runs"
-            )
+            FigureGrid(figures[:MAX_PLOTS], columns=1, caption=DOTS + rest, heading="Single runs")
         )
-    blocks += [*cold_starts(found), *full_load(found), *pareto(inputs, found), _bench_table(found)]
+    blocks += [*full_load(all_places), *pareto(inputs, all_places), _bench_table(all_places)]
     return Section(
-        id="latency",
-        heading="Latency",
-        lead=_lead(found),
-        blocks=blocks,
-        choices=[place.name for place in found[:MAX_CHOICES]],
+        "latency",
+        "Latency",
+        _lead(all_places),
+        blocks,
+        choices=[place.name for place in all_places[:MAX_CHOICES]],
     )
 
 
@@ -209,7 +199,7 @@ def _lead(found: Sequence[Place]) -> str:
 
 def _distributions(place: Place) -> list[Figure]:
     """One plot for each number of threads."""
-    found = []
+    figures = []
     for workers in dict.fromkeys(row.threads for row in place.rows):
         rows = [row for row in place.rows if row.threads == workers]
         timings = [
@@ -220,10 +210,10 @@ def _distributions(place: Place) -> list[Figure]:
         if not timings:
             continue
         draw = partial(latency_svg, timings, title=f"{place.name}, {counted(workers, 'thread')}")
-        found.append(
+        figures.append(
             both_widths(draw, WIDTHS, name=f"latency-{place.number}-{workers}", pick=place.pick)
         )
-    return found
+    return figures
 
 
 def _timing(row: BenchRow, label: str) -> Timing | None:
@@ -237,75 +227,22 @@ def _timing(row: BenchRow, label: str) -> Timing | None:
     )
 
 
-def cold_starts(places: list[Place]) -> list[FigureGrid]:
-    """Per device, the cold starts of its rows in the order in which they ran."""
-    drawn = [figure for place in places if (figure := _starts_figure(place)) is not None][
-        :MAX_PLOTS
-    ]
-    if not drawn:
-        return []
-    return [
-        FigureGrid(
-            figures=drawn,
-            columns=1,
-            heading="Latency over the benchmark, with temperature",
-            caption=STARTS,
-        )
-    ]
-
-
-def _starts_figure(place: Place) -> Figure | None:
-    rows, heat = [], []
-    for row, label in zip(place.rows, labels(place.rows), strict=True):
-        if row.mode == "sustained":  # it has a plot of its own
-            continue
-        median, runs = row_median(row), sorted(row.repeats, key=lambda repeat: repeat.started_s)
-        heat += runs
-        if median and len({repeat.started_s for repeat in runs}) > 1:
-            relative = [repeat.summary.p50 / median for repeat in runs]
-            rows.append(
-                Starts(
-                    label=label,
-                    at_s=[r.started_s for r in runs],
-                    relative=relative,
-                    ranked=row.ranked,
-                )
-            )
-    if not rows:
-        return None
-    warm = _heat([(repeat.started_s, repeat.temperature_c, repeat.thermal) for repeat in heat])
-    draw, caption = (
-        partial(starts_svg, rows, warm, title=place.name),
-        "" if warm else "It tells no temperature.",
-    )
-    return both_widths(
-        draw, WIDTHS, name=f"starts-{place.number}", caption=caption, pick=place.pick
-    )
-
-
-def _heat(points: list[tuple[float, float | None, str | None]]) -> Heat | None:
-    known = sorted((at_s, celsius, word) for at_s, celsius, word in points if celsius is not None)
-    if not known:
-        return None
-    words = [(at_s, plain(word, 20)) for at_s, _, word in known if word in THERMAL_STATES[1:]]
-    changed = [
-        item for index, item in enumerate(words) if index == 0 or words[index - 1][1] != item[1]
-    ]
-    return Heat(
-        at_s=[item[0] for item in known], celsius=[item[1] for item in known], words=changed
-    )
+def _heat(row: BenchRow) -> Heat | None:
+    known = [(window.end_s, window.temperature_c) for window in row.curve]
+    told = [(at_s, celsius) for at_s, celsius in known if celsius is not None]
+    return Heat(*map(list, zip(*told, strict=True))) if told else None
 
 
 def full_load(places: list[Place]) -> list[FigureGrid]:
     """Per row that ran at full load, its curve and what it lost."""
-    found = []
+    figures = []
     for place in places:
         for number, (row, label) in enumerate(zip(place.rows, labels(place.rows), strict=True)):
             if len(row.curve) > 1:
-                found.append(_load_figure(place, row, label, number))
-    drawn = found[:MAX_PLOTS]
+                figures.append(_load_figure(place, row, label, number))
+    drawn = figures[:MAX_PLOTS]
     return (
-        [FigureGrid(figures=drawn, columns=2, heading="Minutes at full load", caption=CURVE)]
+        [FigureGrid(drawn, columns=2, heading="Minutes at full load", caption=CURVE)]
         if drawn
         else []
     )
@@ -318,7 +255,7 @@ def _load_figure(place: Place, row: BenchRow, label: str, number: int) -> Figure
         p50=[window.p50 for window in row.curve],
         p95=[window.p95 for window in row.curve],
     )
-    warm = _heat([(window.end_s, window.temperature_c, None) for window in row.curve])
+    warm = _heat(row)
     lost = throttling(row.curve)
     head = f"{label}: " + ("too short to say" if lost is None else f"{_slower(lost)} at the end")
     svg = load_svg(load, warm, name=f"load-{place.number}-{number}", title=head, width=508)
@@ -327,7 +264,7 @@ def _load_figure(place: Place, row: BenchRow, label: str, number: int) -> Figure
         f"{place.name}, {counted(row.threads, 'thread')}: {fixed(row.curve[-1].end_s, 0)} s "
         f"without a pause.{told}"
     )
-    return Figure(svg=svg, caption=caption, pick=place.pick)
+    return Figure(svg, caption=caption, pick=place.pick)
 
 
 def _slower(share: float) -> str:
@@ -381,17 +318,17 @@ def _audited(inputs: Inputs) -> Quality | None:
 
 def _parity(inputs: Inputs) -> Quality | None:
     worst: dict[str, float] = {}
-    for row in (row for report in inputs.parities for row in report.rows):
+    for row in inputs.parity_rows:
         value = EXACT_DB if row.exact else row.psnr_db
         if value is not None:
             worst[row.artifact_sha256] = min(value, worst.get(row.artifact_sha256, EXACT_DB))
     if not worst:
         return None
-    said = (
+    caption = (
         f"parity of the worst output with the checkpoint, exact ones at {EXACT_DB:g} dB (no audit "
         "of these files was given)"
     )
-    return Quality(values=worst, axis="Parity (dB)", higher_is_better=True, caption=said)
+    return Quality(values=worst, axis="Parity (dB)", higher_is_better=True, caption=caption)
 
 
 def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
@@ -402,7 +339,7 @@ def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
     if quality is None:
         return [
             Notes(
-                lines=[
+                [
                     "No Pareto chart: it needs an audit or a parity report of the files that were "
                     "timed."
                 ]
@@ -411,51 +348,45 @@ def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
     figures = [
         figure
         for place in places
-        if (figure := _figure(place, quality, _sizes(inputs))) is not None
+        if (figure := _figure(place, quality, sizes_of(inputs))) is not None
     ]
     if not figures:
         return [
             Notes(
-                lines=[
+                [
                     "No Pareto chart: none of the timed files has both a known quality and a known "
                     "size."
                 ]
             )
         ]
     caption = f"Quality: {plain(quality.caption, 160)}. {FRONT}"
-    return [
-        FigureGrid(figures=figures, columns=1, heading="Quality, latency and size", caption=caption)
-    ]
+    return [FigureGrid(figures, columns=1, heading="Quality, latency and size", caption=caption)]
 
 
-def _sizes(inputs: Inputs) -> dict[str, int]:
-    told = {
-        row.artifact_sha256: row.bytes
-        for bench in inputs.benches
-        for row in bench.rows
-        if row.bytes
-    }
+def sizes_of(inputs: Inputs) -> dict[str, int]:
+    """Bytes of each file by SHA-256, by its card or by a bench report."""
+    told = {row.artifact_sha256: row.bytes for row in inputs.bench_rows if row.bytes}
     return told | {card.sha256: card.bytes for card in inputs.cards}
 
 
 def _figure(place: Place, quality: Quality, sizes: Mapping[str, int]) -> Figure | None:
     files, without = [], 0
     for row, label in zip(place.rows, labels(place.rows, 36), strict=True):
-        median, own = row_median(row), sizes.get(row.artifact_sha256)
+        median, known = row_median(row), sizes.get(row.artifact_sha256)
         if median is None or row.mode != "burst":
             continue
-        if own is None or row.artifact_sha256 not in quality.values:
+        if known is None or row.artifact_sha256 not in quality.values:
             without += 1
             continue
         brief = plain(f"{row.precision} {row.delegate_got or row.delegate_asked}", 22)
         value = quality.values[row.artifact_sha256]
         files.append(
             _File(
-                label=f"{label}, {size(own)}",
+                label=f"{label}, {size(known)}",
                 short=brief,
                 ms=median,
                 value=value,
-                bytes=own,
+                bytes=known,
                 ranked=row.ranked,
             )
         )
@@ -488,9 +419,9 @@ def on_the_front(files: Sequence[_File], *, higher_is_better: bool) -> list[bool
     """
     sign = 1.0 if higher_is_better else -1.0
     goods = {
-        place: (-item.ms, sign * item.value, -item.bytes)
-        for place, item in enumerate(files)
-        if item.ranked
+        place: (-file.ms, sign * file.value, -file.bytes)
+        for place, file in enumerate(files)
+        if file.ranked
     }
     best = dict(zip(goods, pareto_front(list(goods.values())), strict=True))
     return [best.get(place, False) for place in range(len(files))]
@@ -500,29 +431,29 @@ def _pareto_svg(
     files: Sequence[_File], place: Place, quality: Quality, *, name: str, width: int
 ) -> str:
     best = on_the_front(files, higher_is_better=quality.higher_is_better)
-    largest = max(item.bytes for item in files)
+    largest = max(file.bytes for file in files)
     points = [
         Point(
-            label=item.label if width > ROOMY else item.short,
-            x=item.ms,
-            y=item.value,
+            label=file.label if width > ROOMY else file.short,
+            x=file.ms,
+            y=file.value,
             front=first,
-            diameter=max(SMALLEST, LARGEST * (item.bytes / largest) ** 0.5),
-            marker="o" if item.ranked else "X",
-            role="unlearned" if item.ranked else "retrained",
+            diameter=max(SMALLEST, LARGEST * (file.bytes / largest) ** 0.5),
+            marker="o" if file.ranked else "X",
+            role="unlearned" if file.ranked else "retrained",
         )
-        for item, first in zip(files, best, strict=True)
+        for file, first in zip(files, best, strict=True)
     ]
     title = f"{place.name}, {_threads(place)}"
     spoken = "; ".join(
-        f"{item.label} {item.ms:.3g} ms, {item.value:.4g}{', on the front' if first else ''}"
-        for item, first in zip(files, best, strict=True)
+        f"{file.label} {file.ms:.3g} ms, {file.value:.4g}{', on the front' if first else ''}"
+        for file, first in zip(files, best, strict=True)
     )
     return pareto_svg(
         points,
-        latency_axis([item.ms for item in files]),
+        latency_axis([file.ms for file in files]),
         quality_axis(
-            [item.value for item in files], quality.axis, higher_is_better=quality.higher_is_better
+            [file.value for file in files], quality.axis, higher_is_better=quality.higher_is_better
         ),
         name=name,
         spoken=f"{quality.axis} against latency, {title}: {spoken}.",
@@ -542,23 +473,21 @@ def _threads(place: Place) -> str:
 
 def _bench_table(found: Sequence[Place]) -> Table:
     columns = [
-        Column(label="Artifact", number=False),
-        Column(label="runtime", number=False),
-        Column(label="median", unit="ms"),
-        Column(label="p90", unit="ms"),
-        Column(label="first run", unit="ms"),
-        Column(label="load", unit="ms"),
-        Column(label="spread", unit="of starts"),
-        Column(label="peak memory"),
-        Column(label="runs", unit="cold starts"),
-        Column(label="ranked", number=False, wide=True),
+        words("Artifact"),
+        words("runtime"),
+        Column("median", unit="ms"),
+        Column("p90", unit="ms"),
+        Column("first run", unit="ms"),
+        Column("load", unit="ms"),
+        Column("spread", unit="of starts"),
+        Column("peak memory"),
+        Column("runs", unit="cold starts"),
+        words("ranked", wide=True),
     ]
     return Table(
-        caption="Every timed artifact; medians with 95 % intervals over cold starts",
-        columns=columns,
-        groups=[
-            (f"{place.where}: {plain(place.device, 100)}", _bench_rows(place)) for place in found
-        ],
+        "Every timed artifact; medians with 95 % intervals over cold starts",
+        columns,
+        [(f"{place.where}: {plain(place.device, 100)}", _bench_rows(place)) for place in found],
         picks=[place.pick for place in found],
     )
 
@@ -582,17 +511,17 @@ def _bench_row(row: BenchRow, name: str) -> list[Cell]:
     )
     got = f"{plain(row.delegate_got or row.delegate_asked, 30)}, {counted(row.threads, 'thread')}"
     return [
-        Cell(text=f"{plain(row.target, 20)} {plain(row.precision, 20)}", note=name),
-        Cell(text=f"{plain(row.runtime, 30)} {plain(row.runtime_version or '', 20)}", note=got),
-        Cell(text=milliseconds(row_median(row)), note=ends),
-        Cell(text=milliseconds(row.summary.p90 if row.summary else None)),
-        Cell(text=milliseconds(row.first_inference_ms)),
-        Cell(text=milliseconds(row.init_ms_cold)),
-        Cell(text=percent(row.spread if len(row.repeats) > 1 else None)),
-        Cell(text=size(row.peak_memory_bytes)),
+        Cell(f"{plain(row.target, 20)} {plain(row.precision, 20)}", note=name),
+        Cell(f"{plain(row.runtime, 30)} {plain(row.runtime_version or '', 20)}", note=got),
+        Cell(milliseconds(row_median(row)), note=ends),
+        Cell(milliseconds(row.summary.p90 if row.summary else None)),
+        Cell(milliseconds(row.first_inference_ms)),
+        Cell(milliseconds(row.init_ms_cold)),
+        Cell(percent(row.spread if len(row.repeats) > 1 else None)),
+        Cell(size(row.peak_memory_bytes)),
         Cell(
-            text=count(row.summary.count if row.summary else None),
+            count(row.summary.count if row.summary else None),
             note=count(len(row.repeats)) if row.repeats else "",
         ),
-        Cell(text=word, chip=state, note=notes_of(row)),
+        Cell(word, chip=state, note=notes_of(row)),
     ]

@@ -6,6 +6,7 @@ from unplug.core import plain
 from unplug.sdk.evidence.auditing import AuditReport, Estimate, ModelAudit
 
 from .inputs import Inputs
+from .page import Cell
 from .schemas import PluginRecord
 
 ROLES = ("original", "unlearned", "retrained")
@@ -22,12 +23,12 @@ def all_models(inputs: Inputs) -> tuple[ModelAudit, ...]:
     """Every audited model once, in the order given; a later audit of the same weights under the
     same name is left out.
     """
-    found = {
+    known = {
         (model.sha256, model.name): model
         for audit in reversed(inputs.audits)
         for model in reversed(audit.models)
     }
-    return tuple(reversed(found.values()))
+    return tuple(reversed(known.values()))
 
 
 def main_models(inputs: Inputs) -> dict[str, ModelAudit]:
@@ -42,6 +43,11 @@ def model_label(model: ModelAudit) -> str:
     if model.role == "artifact" or model.name == model.role:
         return label(model.role) if model.name == model.role else plain(model.name)
     return f"{label(model.role)}: {plain(model.name, 40)}"
+
+
+def model_cell(model: ModelAudit) -> Cell:
+    """The head of a model's row."""
+    return Cell(model_label(model), role=model.role)
 
 
 def has_years(inputs: Inputs) -> bool:

@@ -7,8 +7,8 @@ audits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from unplug.core import NONE, fixed, percent, signed, span
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Chip = Literal["pass", "fail", "warn", "neutral"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cell:
     """One cell of a table.
 
@@ -31,6 +31,7 @@ class Cell:
     """
 
     text: str
+    _: KW_ONLY
     note: str = ""
     role: str | None = None
     chip: Chip | None = None
@@ -42,29 +43,35 @@ def estimate_cell(
 ) -> Cell:
     """A number with its interval below it, or a dash; `sign` writes a plus, `share` percent."""
     if item is None:
-        return Cell(text=NONE)
+        return Cell(NONE)
     if share:
-        return Cell(text=percent(item.value), note=span(item.low, item.high, 1, scale=100.0))
+        return Cell(percent(item.value), note=span(item.low, item.high, 1, scale=100.0))
     return Cell(
-        text=(signed if sign else fixed)(item.value, digits),
+        (signed if sign else fixed)(item.value, digits),
         note=span(item.low, item.high, digits, sign=sign),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Column:
     """A head of a table; numbers are aligned right, with room for an interval where they have one;
     `wide` holds sentences.
     """
 
     label: str
+    _: KW_ONLY
     number: bool = True
     unit: str = ""
     interval: bool = False
     wide: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+def words(label: str, *, unit: str = "", wide: bool = False) -> Column:
+    """A head over words, which are aligned left."""
+    return Column(label, number=False, unit=unit, wide=wide)
+
+
+@dataclass(frozen=True)
 class Table:
     """A table whose first column names the row.
 
@@ -82,12 +89,20 @@ class Table:
     caption: str
     columns: Sequence[Column]
     groups: Sequence[tuple[str, Sequence[Sequence[Cell]]]]
+    _: KW_ONLY
     picks: Sequence[int] = ()
     inline: bool = False
     compact: bool = False
 
+    @classmethod
+    def of(
+        cls, caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], **more: Any
+    ) -> Table:
+        """A table whose rows are one group without a heading."""
+        return cls(caption, columns, [("", rows)], **more)
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class Figure:
     """A plot: its SVG, what stands under it, and a narrow drawing of the same for phones where the
     first is wider than one.
@@ -96,6 +111,7 @@ class Figure:
     """
 
     svg: str
+    _: KW_ONLY
     caption: str = ""
     narrow: str | None = None
     pick: int | None = None
@@ -118,10 +134,10 @@ def both_widths(
         caption, pick: see `Figure`.
     """
     wide, narrow = (draw(name=f"{name}-{width}", width=width) for width in widths)
-    return Figure(svg=wide, narrow=narrow, caption=caption, pick=pick)
+    return Figure(wide, narrow=narrow, caption=caption, pick=pick)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FigureGrid:
     """Plots side by side, one below the other on a phone. `legend` names roles, where the plots
     themselves have no legend.
@@ -129,6 +145,7 @@ class FigureGrid:
 
     kind: ClassVar[str] = "figures"
     figures: Sequence[Figure]
+    _: KW_ONLY
     columns: int
     caption: str = ""
     legend: Sequence[str] = ()
@@ -154,7 +171,7 @@ class FaceGrid:
     faces: Sequence[FaceCard]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Notes:
     """A block of plain sentences."""
 
@@ -165,7 +182,7 @@ class Notes:
 Block = Table | FigureGrid | FaceGrid | Notes
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Section:
     """A heading with blocks below it.
 
@@ -177,11 +194,12 @@ class Section:
     heading: str
     lead: str
     blocks: Sequence[Block]
+    _: KW_ONLY
     choices: Sequence[str] = ()
     chip: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class KeyNumber:
     """A number that a reader should take away."""
 
@@ -190,7 +208,7 @@ class KeyNumber:
     note: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Missing:
     """A part that the given files do not allow, and what would bring it."""
 

@@ -36,6 +36,7 @@ def checked_png(text: str, where: str) -> bytes:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise ReportError(where, f"the picture is not base64 ({error})", _FIX) from error
+    # 8 bytes of signature, then the header: length, name, 13 bytes, checksum
     if len(data) < 33 or not data.startswith(_HEADER):
         raise ReportError(where, "the picture is not a PNG file", _FIX)
     width, height = struct.unpack(">II", data[16:24])

@@ -19,7 +19,7 @@ from unplug.sdk.evidence.auditing import (
 )
 
 from .inputs import Inputs
-from .models import all_models, excludes_zero, model_label
+from .models import all_models, excludes_zero, model_cell, model_label
 from .page import (
     Cell,
     Chip,
@@ -30,6 +30,7 @@ from .page import (
     Table,
     both_widths,
     estimate_cell,
+    words,
 )
 from .plots.audit import ForestRow, strangers_svg
 from .plots.canvas import thin
@@ -50,15 +51,15 @@ def privacy(inputs: Inputs) -> Section | Missing:
     ]
     if not tables:
         return Missing(
-            what="Privacy beyond the attacks",
-            why="no audit with retain-side or worst-subject privacy was given",
+            "Privacy beyond the attacks",
+            "no audit with retain-side or worst-subject privacy was given",
         )
     blocks = [*(() if (picture := _strangers(models)) is None else (picture,)), *tables]
     lead = (
         "One average can hide who pays: samples that stay, a single person, or a model that learns "
         "everything back at once."
     )
-    return Section(id="privacy", heading="Privacy beyond the average", lead=lead, blocks=blocks)
+    return Section("privacy", "Privacy beyond the average", lead, blocks)
 
 
 def _people(models: tuple[ModelAudit, ...]) -> Table | None:
@@ -66,27 +67,27 @@ def _people(models: tuple[ModelAudit, ...]) -> Table | None:
     stands out most.
     """
     rows = [
-        _people_row(model, *found)
+        _people_row(model, *standing)
         for model in models
-        if (found := model.most_standing_out) is not None
+        if (standing := model.most_standing_out) is not None
     ]
     if not rows:
         return None
     columns = [
-        Column(label="Model", number=False),
-        Column(label="log odds above strangers'"),
-        Column(label="models that never saw her"),
-        Column(label="rank"),
-        Column(label="rank of the error"),
-        Column(label="p"),
-        Column(label="stands out", number=False),
+        words("Model"),
+        Column("log odds above strangers'"),
+        Column("models that never saw her"),
+        Column("rank"),
+        Column("rank of the error"),
+        Column("p"),
+        words("stands out"),
     ]
     people = max(len(model.people) for model in models)
     whom = "One person" if people == 1 else f"{count(people)} people, the one who stands out most"
     caption = (
         f"{whom}, among models that never saw her: an unlearned model should be one more of them"
     )
-    return Table(caption=caption, columns=columns, groups=[("", rows)])
+    return Table.of(caption, columns, rows)
 
 
 def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
@@ -98,14 +99,7 @@ def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
         return None
     first = places[0][1]
     rows = [
-        ForestRow(
-            label=plain(model_label(model), 24),
-            role=model.role,
-            value=place.value,
-            low=place.low,
-            high=place.high,
-        )
-        for model, place in places
+        ForestRow.of(plain(model_label(model), 24), model.role, place) for model, place in places
     ]
     draw = partial(
         strangers_svg,
@@ -115,9 +109,7 @@ def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
         x="log odds of the truth on her pictures, above unseen ones",
     )
     caption = "Bars: where each model would put her were she one of 95 in 100 unseen people."
-    return FigureGrid(
-        figures=[both_widths(draw, WIDTHS, name="strangers", caption=caption)], columns=1
-    )
+    return FigureGrid([both_widths(draw, WIDTHS, name="strangers", caption=caption)], columns=1)
 
 
 def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell]:
@@ -127,16 +119,16 @@ def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell
     judged: Chip = "fail" if beyond and model.role in JUDGED else "neutral"
     samples = f"{counted(row.samples, 'sample')}"
     return [
-        Cell(text=model_label(model), role=model.role),
-        Cell(text=signed(place.value, 2), note=samples),
+        model_cell(model),
+        Cell(signed(place.value, 2), note=samples),
         Cell(
-            text=f"{signed(place.mean, 2)} ± {fixed(place.spread, 2)}",
+            f"{signed(place.mean, 2)} ± {fixed(place.spread, 2)}",
             note=f"{count(place.models)} models",
         ),
-        Cell(text=f"{place.rank} of {place.models + 1}"),
-        Cell(text=NONE if error is None else f"{error.rank} of {error.models + 1}"),
-        Cell(text=fixed(together, 3), note=f"{count(place.people)} unseen people"),
-        Cell(text="yes" if beyond else "not seen", chip=judged),
+        Cell(f"{place.rank} of {place.models + 1}"),
+        Cell(NONE if error is None else f"{error.rank} of {error.models + 1}"),
+        Cell(fixed(together, 3), note=f"{count(place.people)} unseen people"),
+        Cell("yes" if beyond else "not seen", chip=judged),
     ]
 
 
@@ -147,27 +139,27 @@ def _retain(models: tuple[ModelAudit, ...]) -> Table | None:
     if first is None:
         return None
     columns = [
-        Column(label="Model", number=False),
-        Column(label="AUC, retain against unseen"),
-        Column(label="minus original"),
-        Column(label="minus oracle"),
-        Column(label="against the original", number=False),
+        words("Model"),
+        Column("AUC, retain against unseen"),
+        Column("minus original"),
+        Column("minus oracle"),
+        words("against the original"),
     ]
     rows = [_retain_row(model, first) for model in models]
     caption = (
         f"Retain-side privacy: do the {count(first.samples)} samples that stay stand out more than "
         "before?"
     )
-    return Table(caption=caption, columns=columns, groups=[("", [row for row in rows if row])])
+    return Table.of(caption, columns, [row for row in rows if row])
 
 
 def _end(model: ModelAudit, auc: Estimate | None) -> list[Cell]:
     if auc is None:
         return []
     return [
-        Cell(text=model_label(model), role=model.role),
+        model_cell(model),
         estimate_cell(auc),
-        *(Cell(text=NONE) for _ in range(3)),
+        *(Cell(NONE) for _ in range(3)),
     ]
 
 
@@ -175,23 +167,23 @@ def _retain_row(model: ModelAudit, first: RetainPrivacy) -> list[Cell]:
     """What was unlearned has its own comparison; the two that it is compared with stand in the
     first one.
     """
-    found = model.retain_privacy
-    if found is None:
+    privacy = model.retain_privacy
+    if privacy is None:
         return _end(
             model, {"original": first.original, "retrained": first.retrained}.get(model.role)
         )
-    sign = excludes_zero(found.minus_original)
+    sign = excludes_zero(privacy.minus_original)
     chip: Chip = "fail" if sign > 0 else "pass"
     judged = (
-        Cell(text={1: "worse", 0: "alike", -1: "better"}[sign], chip=chip)
-        if found.minus_original
-        else Cell(text=NONE)
+        Cell({1: "worse", 0: "alike", -1: "better"}[sign], chip=chip)
+        if privacy.minus_original
+        else Cell(NONE)
     )
     return [
-        Cell(text=model_label(model), role=model.role),
-        estimate_cell(found.auc),
-        estimate_cell(found.minus_original, sign=True),
-        estimate_cell(found.minus_retrained, sign=True),
+        model_cell(model),
+        estimate_cell(privacy.auc),
+        estimate_cell(privacy.minus_original, sign=True),
+        estimate_cell(privacy.minus_retrained, sign=True),
         judged,
     ]
 
@@ -203,24 +195,24 @@ def _forget(models: tuple[ModelAudit, ...]) -> Table | None:
     if not rows:
         return None
     columns = [
-        Column(label="Model", number=False),
-        Column(label="loss-logistic accuracy"),
-        Column(label="worst subject's AUC"),
-        Column(label="its statistic"),
-        Column(label="chance gives", unit="95 % of the largest"),
-        Column(label="stands out", number=False),
+        words("Model"),
+        Column("loss-logistic accuracy"),
+        Column("worst subject's AUC"),
+        Column("its statistic"),
+        Column("chance gives", unit="95 % of the largest"),
+        words("stands out"),
     ]
-    return Table(
-        caption="Forget set: a fitted attack, and the subject that stands out most",
-        columns=columns,
-        groups=[("", rows)],
+    return Table.of(
+        "Forget set: a fitted attack, and the subject that stands out most",
+        columns,
+        rows,
     )
 
 
 def _forget_row(model: ModelAudit) -> list[Cell]:
     accuracy = estimate_cell(model.logistic_accuracy, share=True)
     return [
-        Cell(text=model_label(model), role=model.role),
+        model_cell(model),
         accuracy,
         *_worst(model, model.worst_subject),
     ]
@@ -228,15 +220,15 @@ def _forget_row(model: ModelAudit) -> list[Cell]:
 
 def _worst(model: ModelAudit, found: WorstSubject | None) -> list[Cell]:
     if found is None:
-        return [Cell(text=NONE) for _ in range(4)]
+        return [Cell(NONE) for _ in range(4)]
     beyond = found.value > found.null_high
     judged: Chip = "neutral" if model.role not in JUDGED else "fail" if beyond else "pass"
     samples = f"{counted(found.samples, 'sample')}, worst of {counted(found.subjects, 'subject')}"
     return [
-        Cell(text=fixed(found.auc), note=samples),
-        Cell(text=fixed(found.value, 2)),
-        Cell(text=span(found.null_low, found.null_high, 2)),
-        Cell(text="yes" if beyond else "no", chip=judged),
+        Cell(fixed(found.auc), note=samples),
+        Cell(fixed(found.value, 2)),
+        Cell(span(found.null_low, found.null_high, 2)),
+        Cell("yes" if beyond else "no", chip=judged),
     ]
 
 
@@ -247,23 +239,23 @@ def _relearning(models: tuple[ModelAudit, ...]) -> Table | None:
     if not rows:
         return None
     columns = [
-        Column(label="Model", number=False),
-        Column(label="sample passes"),
-        Column(label="runs"),
-        Column(label="", number=False, wide=True),
+        words("Model"),
+        Column("sample passes"),
+        Column("runs"),
+        words("", wide=True),
     ]
     caption = (
         "Relearn time: passes over forget samples until the original's loss is back; fewer than "
         "the oracle's is memory"
     )
-    return Table(caption=caption, columns=columns, groups=[("", rows)])
+    return Table.of(caption, columns, rows)
 
 
 def _relearning_row(model: ModelAudit, found: Relearning) -> list[Cell]:
     runs = ", ".join("stopped" if passes is None else count(passes) for passes in found.passes[:8])
     return [
-        Cell(text=model_label(model), role=model.role),
+        model_cell(model),
         estimate_cell(found.mean, 0),
-        Cell(text=runs),
-        Cell(text=found.reason or ""),
+        Cell(runs),
+        Cell(found.reason or ""),
     ]

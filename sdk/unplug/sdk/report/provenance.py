@@ -9,8 +9,8 @@ from typing import Any
 from unplug.core import NONE, plain
 
 from .inputs import Inputs
-from .models import all_models, label, model_label
-from .page import Block, Cell, Column, Section, Table
+from .models import all_models, label, model_cell
+from .page import Block, Cell, Section, Table, words
 from .schemas import AnyRecord, PluginRecord
 
 MAX_FACTS = 80
@@ -20,16 +20,16 @@ MAX_VALUE = 240
 def provenance(inputs: Inputs) -> Section:
     """The foot of the page."""
     sources = [
-        [Cell(text=plain(item.name)), Cell(text=item.schema), Cell(text=item.sha256, mono=True)]
-        for item in inputs.sources
+        [Cell(plain(source.name)), Cell(source.schema), Cell(source.sha256, mono=True)]
+        for source in inputs.sources
     ]
     blocks: list[Block] = [
         _table("Files that this page was made from", ("File", "schema", "SHA-256"), sources)
     ]
     if models := [
         [
-            Cell(text=model_label(model), role=model.role),
-            Cell(text=plain(model.sha256, 64), mono=True),
+            model_cell(model),
+            Cell(plain(model.sha256, 64), mono=True),
         ]
         for model in all_models(inputs)
     ]:
@@ -37,7 +37,7 @@ def provenance(inputs: Inputs) -> Section:
             _table("Weights and artifacts that were audited", ("Model", "SHA-256"), models)
         )
     facts = [
-        [Cell(text=name), Cell(text=value, mono=len(value) == 64)]
+        [Cell(name), Cell(value, mono=len(value) == 64)]
         for name, value in dict(_facts(inputs)).items()
     ][:MAX_FACTS]
     if facts:
@@ -46,14 +46,14 @@ def provenance(inputs: Inputs) -> Section:
         blocks.append(
             _table("Versions; where files disagree, each value", ("Package", "version"), versions)
         )
-    return Section(id="provenance", heading="Provenance", lead="", blocks=blocks)
+    return Section("provenance", "Provenance", "", blocks)
 
 
 def _table(caption: str, heads: tuple[str, ...], rows: list[list[Cell]]) -> Table:
-    return Table(
-        caption=caption,
-        columns=[Column(label=head, number=False, wide=head == heads[-1]) for head in heads],
-        groups=[("", rows)],
+    return Table.of(
+        caption,
+        [words(head, wide=head == heads[-1]) for head in heads],
+        rows,
     )
 
 
@@ -67,12 +67,13 @@ def _facts(inputs: Inputs) -> Iterator[tuple[str, str]]:
     for parity in inputs.parities:
         yield "parity checkpoint", plain(parity.checkpoint_sha256, 64)
         yield "parity samples", str(parity.samples)
-    for found in inputs.evaluations:
-        for model in found.models:
+    for evaluation in inputs.evaluations:
+        for model in evaluation.models:
             yield f"evaluated: {plain(model.label, 60)}", plain(model.sha256, 64)
-        yield from _flat("evaluation data", found.data)
+        yield from _flat("evaluation data", evaluation.data)
         yield from _flat(
-            f"evaluation, {plain(found.protocol, 30)}", {"limit": found.limit, **found.settings}
+            f"evaluation, {plain(evaluation.protocol, 30)}",
+            {"limit": evaluation.limit, **evaluation.settings},
         )
     for bench in inputs.benches:
         yield "bench seed", str(bench.seed)
@@ -136,7 +137,7 @@ def _value(value: Any) -> str:
 
 
 def _versions(inputs: Inputs) -> list[list[Cell]]:
-    found: dict[str, dict[str, None]] = {}
+    known: dict[str, dict[str, None]] = {}
     reports: tuple[Any, ...] = (
         *inputs.audits,
         *inputs.records,
@@ -147,11 +148,11 @@ def _versions(inputs: Inputs) -> list[list[Cell]]:
     for report in reports:
         for name, version in report.versions.items():
             if version is not None:
-                found.setdefault(plain(name, 40), {})[plain(version, 80)] = None
+                known.setdefault(plain(name, 40), {})[plain(version, 80)] = None
     measured: tuple[Any, ...] = (*inputs.parities, *inputs.benches)
     for report in measured:
         if report.git_revision is not None:
-            found.setdefault("git", {})[plain(report.git_revision, 80)] = None
-    return [
-        [Cell(text=name), Cell(text=", ".join(values))] for name, values in sorted(found.items())
-    ][:MAX_FACTS]
+            known.setdefault("git", {})[plain(report.git_revision, 80)] = None
+    return [[Cell(name), Cell(", ".join(values))] for name, values in sorted(known.items())][
+        :MAX_FACTS
+    ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from unplug.core import counted, milliseconds, plain
 
-from .page import Block, Cell, Column, Figure, FigureGrid, Section, Table, both_widths
+from .page import Block, Cell, Column, Figure, FigureGrid, Section, Table, both_widths, words
 from .plots.bench import published_svg
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ def published(baselines: Baselines) -> Section:
         "here, none is ranked, "
         "and none may stand beside a measurement as if the two were alike."
     )
-    blocks: list[Block] = [FigureGrid(figures=[_figure(baselines)], columns=1), _table(baselines)]
-    return Section(
-        id="published", heading="Published numbers", lead=lead, blocks=blocks, chip=NOT_OURS
-    )
+    blocks: list[Block] = [FigureGrid([_figure(baselines)], columns=1), _table(baselines)]
+    return Section("published", "Published numbers", lead, blocks, chip=NOT_OURS)
 
 
 def _figure(baselines: Baselines) -> Figure:
@@ -70,17 +68,17 @@ def _place(row: PublishedRow) -> str:
 
 def _table(baselines: Baselines) -> Table:
     columns = [
-        Column(label="Model", number=False),
-        Column(label="value"),
-        Column(label="device", number=False, wide=True),
-        Column(label="of", number=False),
-        Column(label="source", number=False, wide=True),
+        words("Model"),
+        Column("value"),
+        words("device", wide=True),
+        words("of"),
+        words("source", wide=True),
     ]
     groups = [(heading, _group(baselines, series)) for series, heading in SERIES.items()]
     return Table(
-        caption=f"Published, not measured here; sources read on {plain(baselines.retrieved, 20)}",
-        columns=columns,
-        groups=[(heading, rows) for heading, rows in groups if rows],
+        f"Published, not measured here; sources read on {plain(baselines.retrieved, 20)}",
+        columns,
+        [(heading, rows) for heading, rows in groups if rows],
     )
 
 
@@ -107,12 +105,12 @@ def _row(row: PublishedRow, baselines: Baselines) -> list[Cell]:
     # text, no link: the page names no address that a browser could open
     address = source.url.removeprefix("https://")
     return [
-        Cell(text=plain(row.model, 60)),
-        Cell(text=value),
-        Cell(text=plain(row.device or "", 120), note=plain(_place(row), 80)),
-        Cell(text=plain(row.measures, 60)),
+        Cell(plain(row.model, 60)),
+        Cell(value),
+        Cell(plain(row.device or "", 120), note=plain(_place(row), 80)),
+        Cell(plain(row.measures, 60)),
         Cell(
-            text=f"{plain(source.title, 120)}, {when}",
+            f"{plain(source.title, 120)}, {when}",
             note=plain(f"{address}. {row.note}".rstrip(" ."), 400),
         ),
     ]

@@ -136,11 +136,12 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
     parts = [part(inputs) for part in PARTS]
     parts += [
         section
-        for number, item in enumerate(inputs.evaluations, start=1)
-        for section in assurance(item, number)
+        for number, report in enumerate(inputs.evaluations, start=1)
+        for section in assurance(report, number)
     ]
     parts += [
-        certification(item, number) for number, item in enumerate(inputs.certifications, start=1)
+        certification(report, number)
+        for number, report in enumerate(inputs.certifications, start=1)
     ]
     if inputs.baselines is not None:
         parts.append(published(inputs.baselines))

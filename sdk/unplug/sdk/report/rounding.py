@@ -7,7 +7,7 @@ from unplug.sdk.evidence.auditing import OutputDistance, Rounding, RoundingOutco
 
 from .inputs import Inputs
 from .models import has_years
-from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table, estimate_cell
+from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table, estimate_cell, words
 
 CHIPS: dict[RoundingOutcome, Chip] = {
     "nothing back": "pass",
@@ -29,10 +29,10 @@ WORST_FIRST: tuple[RoundingOutcome, ...] = (
 
 def rounding_rows(inputs: Inputs) -> list[Rounding]:
     """Every compared file once, in the order given."""
-    found = {
+    known = {
         row.sha256: row for audit in reversed(inputs.audits) for row in reversed(audit.rounding)
     }
-    return list(reversed(found.values()))
+    return list(reversed(known.values()))
 
 
 def rounding(inputs: Inputs) -> Section | Missing:
@@ -43,19 +43,19 @@ def rounding(inputs: Inputs) -> Section | Missing:
             "no audit compares exported files with the original's export (unplug audit CHECKPOINT "
             "FILE...)"
         )
-        return Missing(what="Rounding", why=why)
+        return Missing("Rounding", why)
     blocks: list[Block] = [_verdicts(rows), _distances(rows, years=has_years(inputs))]
     notes = list(
         dict.fromkeys(f"{_form(row)}: {plain(note, 300)}." for row in rows for note in row.notes)
     )
     if notes:
-        blocks.append(Notes(lines=notes))
+        blocks.append(Notes(notes))
     lead = (
         "Rounding can undo an edit, and it can blur one. Every file is compared with what the "
         "original became in the same "
         f"form. {_overall(rows)}"
     )
-    return Section(id="rounding", heading="After export", lead=lead.strip(), blocks=blocks)
+    return Section("rounding", "After export", lead.strip(), blocks)
 
 
 def rounding_fact(inputs: Inputs) -> str:
@@ -88,78 +88,76 @@ def _form(row: Rounding) -> str:
 
 def _verdicts(rows: list[Rounding]) -> Table:
     columns = [
-        Column(label="File", number=False),
-        Column(label="outcome", number=False),
-        Column(label="edit left", unit="of the checkpoint's"),
-        Column(label="attack's largest rise", unit="AUC"),
-        Column(label="in words", number=False, wide=True),
+        words("File"),
+        words("outcome"),
+        Column("edit left", unit="of the checkpoint's"),
+        Column("attack's largest rise", unit="AUC"),
+        words("in words", wide=True),
     ]
-    return Table(
-        caption="What rounding did to each file, with 95 % intervals",
-        columns=columns,
-        groups=[("", list(map(_verdict, rows)))],
+    return Table.of(
+        "What rounding did to each file, with 95 % intervals",
+        columns,
+        list(map(_verdict, rows)),
     )
 
 
 def _verdict(row: Rounding) -> list[Cell]:
     outcome = row.outcome
     shift = max(row.auc_shift.items(), key=lambda pair: pair[1].value, default=None)
-    rise = Cell(text=NONE)
+    rise = Cell(NONE)
     if shift is not None:
         ends = span(shift[1].low, shift[1].high, sign=True)
-        rise = Cell(text=signed(shift[1].value), note=f"{plain(shift[0], 20)} {ends}")
+        rise = Cell(signed(shift[1].value), note=f"{plain(shift[0], 20)} {ends}")
     return [
-        Cell(text=_form(row), note=f"{plain(row.model, 40)}, {short(row.sha256)}"),
-        Cell(text=outcome, chip=CHIPS[outcome]),
+        Cell(_form(row), note=f"{plain(row.model, 40)}, {short(row.sha256)}"),
+        Cell(outcome, chip=CHIPS[outcome]),
         estimate_cell(row.kept, share=True),
         rise,
-        Cell(text=row.sentence()),
+        Cell(row.sentence()),
     ]
 
 
 def _distances(rows: list[Rounding], *, years: bool) -> Table:
     units = ("years", "total variation") if years else ("loss", "exp(−loss)")
     columns = [
-        Column(label="Distance from the original", number=False),
-        Column(label="stored numbers changed"),
-        *(Column(label=f"{name} set", unit=unit) for unit in units for name in ("forget", "test")),
+        words("Distance from the original"),
+        Column("stored numbers changed"),
+        *(Column(f"{name} set", unit=unit) for unit in units for name in ("forget", "test")),
     ]
     digits = 2 if years else 4
     groups = [(f"{_form(row)}, {plain(row.model, 60)}", _group(row, digits)) for row in rows]
     return Table(
-        caption="Every file against the original's export in the same form",
-        columns=columns,
-        groups=groups,
+        "Every file against the original's export in the same form",
+        columns,
+        groups,
     )
 
 
 def _group(row: Rounding, digits: int) -> list[list[Cell]]:
     before = [
-        Cell(text="checkpoint, not exported", role="unlearned"),
-        Cell(text=NONE),
+        Cell("checkpoint, not exported", role="unlearned"),
+        Cell(NONE),
         *_outputs(row.checkpoint, digits),
     ]
-    found = [before] if row.checkpoint and row.distance else []
-    found.append(
-        [Cell(text="this file", role="artifact"), _codes(row), *_outputs(row.distance, digits)]
-    )
+    rows = [before] if row.checkpoint and row.distance else []
+    rows.append([Cell("this file", role="artifact"), _codes(row), *_outputs(row.distance, digits)])
     if row.retrained or row.retrained_codes:
         changed = row.retrained_codes.changed if row.retrained_codes else None
         cells = _outputs(row.retrained, digits)
-        found.append(
+        rows.append(
             [
-                Cell(text="retrained model's file", role="retrained"),
-                Cell(text=percent(changed)),
+                Cell("retrained model's file", role="retrained"),
+                Cell(percent(changed)),
                 *cells,
             ]
         )
-    return found
+    return rows
 
 
 def _codes(row: Rounding) -> Cell:
     codes = row.codes
     if codes is None:
-        return Cell(text=NONE, note="not read")
+        return Cell(NONE, note="not read")
     parts = [f"of {count(codes.weights)}"]
     if codes.least is not None and codes.most is not None:
         parts.append(
@@ -170,9 +168,7 @@ def _codes(row: Rounding) -> Cell:
         if codes.unmatched
         else ""
     )
-    return Cell(
-        text=percent(codes.changed), note="; ".join([*parts, matched] if matched else parts)
-    )
+    return Cell(percent(codes.changed), note="; ".join([*parts, matched] if matched else parts))
 
 
 def _outputs(found: dict[str, OutputDistance], digits: int) -> list[Cell]:

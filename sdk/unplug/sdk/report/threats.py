@@ -6,8 +6,8 @@ from unplug.core import count, plain
 from unplug.sdk.evidence.auditing import ModelAudit, Threat, threat_model
 
 from .inputs import Inputs
-from .models import all_models, main_audit, model_label
-from .page import Block, Cell, Column, Missing, Section, Table, estimate_cell
+from .models import all_models, main_audit, model_cell
+from .page import Block, Cell, Column, Missing, Section, Table, estimate_cell, words
 
 
 def threats(inputs: Inputs) -> Section | Missing:
@@ -16,36 +16,36 @@ def threats(inputs: Inputs) -> Section | Missing:
     """
     audit = main_audit(inputs)
     if audit is None or not any(model.attacks for model in audit.models):
-        return Missing(what="Threat model", why="no audit with attacks was given (unplug audit)")
+        return Missing("Threat model", "no audit with attacks was given (unplug audit)")
     models = all_models(inputs)
-    found = audit.threats or threat_model(audit)
-    blocks: list[Block] = [_table(found)]
+    rows = audit.threats or threat_model(audit)
+    blocks: list[Block] = [_table(rows)]
     blocks += [table for table in (_usage(models), _vulnerable(models)) if table is not None]
-    open_ends = sum(not item.covered for item in found)
+    open_ends = sum(not row.covered for row in rows)
     lead = (
         "What this page says, it says of attackers who hold what stands in a row that was tried. "
-        f"{count(open_ends)} of {count(len(found))} rows were not tested."
+        f"{count(open_ends)} of {count(len(rows))} rows were not tested."
     )
-    return Section(id="threats", heading="Who might attack", lead=lead, blocks=blocks)
+    return Section("threats", "Who might attack", lead, blocks)
 
 
-def _table(found: tuple[Threat, ...]) -> Table:
+def _table(attackers: tuple[Threat, ...]) -> Table:
     columns = [
-        Column(label="Somebody who holds", number=False, wide=True),
-        Column(label="tried by", number=False, wide=True),
-        Column(label="not run", number=False, wide=True),
+        words("Somebody who holds", wide=True),
+        words("tried by", wide=True),
+        words("not run", wide=True),
     ]
     rows = [
-        [Cell(text=plain(item.holds, 120)), _tried(item), Cell(text=_missing(item))]
-        for item in found
+        [Cell(plain(threat.holds, 120)), _tried(threat), Cell(_missing(threat))]
+        for threat in attackers
     ]
-    return Table(caption="The threat model of this audit", columns=columns, groups=[("", rows)])
+    return Table.of("The threat model of this audit", columns, rows)
 
 
 def _tried(item: Threat) -> Cell:
     if not item.covered:
-        return Cell(text="not tested", chip="warn")
-    return Cell(text=", ".join(plain(name, 30) for name in item.covered))
+        return Cell("not tested", chip="warn")
+    return Cell(", ".join(plain(name, 30) for name in item.covered))
 
 
 def _missing(item: Threat) -> str:
@@ -57,42 +57,42 @@ def _usage(models: tuple[ModelAudit, ...]) -> Table | None:
     if not shares:
         return None
     columns = [
-        Column(label="Model", number=False),
-        Column(label="of the forget set"),
-        Column(label="of the retain set"),
+        words("Model"),
+        Column("of the forget set"),
+        Column("of the retain set"),
     ]
     rows = [
         [
-            Cell(text=model_label(model), role=model.role),
-            estimate_cell(item.forget, 2),
-            estimate_cell(item.retain, 2),
+            model_cell(model),
+            estimate_cell(share.forget, 2),
+            estimate_cell(share.retain, 2),
         ]
-        for model, item in shares
+        for model, share in shares
     ]
     caption = "How much of what the original used is still used: the oracle's numbers are the goal"
-    return Table(caption=caption, columns=columns, groups=[("", rows)])
+    return Table.of(caption, columns, rows)
 
 
 def _vulnerable(models: tuple[ModelAudit, ...]) -> Table | None:
-    found = [(model, model.vulnerable) for model in models if model.vulnerable is not None]
-    if not found:
+    people = [(model, model.vulnerable) for model in models if model.vulnerable is not None]
+    if not people:
         return None
     columns = [
-        Column(label="Model", number=False),
-        Column(label="AUC"),
-        Column(label="minus oracle"),
+        words("Model"),
+        Column("AUC"),
+        Column("minus oracle"),
     ]
     rows = [
         [
-            Cell(text=model_label(model), role=model.role),
-            estimate_cell(item.auc),
-            estimate_cell(item.minus_retrained, sign=True),
+            model_cell(model),
+            estimate_cell(person.auc),
+            estimate_cell(person.minus_retrained, sign=True),
         ]
-        for model, item in found
+        for model, person in people
     ]
-    first = found[0][1]
+    first = people[0][1]
     caption = (
         f"The {count(first.people)} of {count(first.of)} forgotten people whom models of the fleet "
         "remember most"
     )
-    return Table(caption=caption, columns=columns, groups=[("", rows)])
+    return Table.of(caption, columns, rows)

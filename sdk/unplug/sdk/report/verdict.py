@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from unplug.core import counted, fixed, milliseconds, percent, plain, signed, size, span
@@ -115,7 +115,7 @@ _TIMED = "No audit was given: nothing here is about forgetting."
 
 
 def _timed(inputs: Inputs) -> str:
-    rows = [row for report in inputs.benches for row in report.rows]
+    rows = inputs.bench_rows
     devices, ranked = (
         len({(row.device, row.where) for row in rows}),
         sum(row.ranked for row in rows),
@@ -160,12 +160,12 @@ def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
 
 
 def _use_lost(models: Mapping[str, ModelAudit]) -> bool:
-    found = [
+    uses = [
         models[role].utility.get("test") for role in ("original", "unlearned") if role in models
     ]
-    if len(found) < 2 or found[0] is None or found[1] is None:
+    if len(uses) < 2 or uses[0] is None or uses[1] is None:
         return False
-    before, after = found[0].error, found[1].error
+    before, after = uses[0].error, uses[1].error
     return before.high is not None and after.low is not None and after.low > before.high
 
 
@@ -288,10 +288,10 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
     name = headline_attack(models)
     if name is None:
         return ""
-    found = {
+    aucs = {
         role: model.attacks[name].auc for role, model in models.items() if name in model.attacks
     }
-    before, after, oracle = (found.get(role) for role in ("original", "unlearned", "retrained"))
+    before, after, oracle = (aucs.get(role) for role in ("original", "unlearned", "retrained"))
     lead = f"The AUC of the {plain(name, 30)} attack"
     if before and after:
         moved = (
@@ -307,7 +307,7 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
         )
     else:
         text = f"{lead} is " + ", ".join(
-            f"{_auc(auc)} in the {role} model" for role, auc in found.items()
+            f"{_auc(auc)} in the {role} model" for role, auc in aucs.items()
         )
         return f"{text}."
     return (
@@ -397,58 +397,48 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
     what ships.
     """
     models = main_models(inputs)
-    before, after, oracle = (models.get(role) for role in ("original", "unlearned", "retrained"))
-    found: list[KeyNumber] = []
+    numbers = [*_attack_numbers(models), *_use_numbers(models), *_distance_numbers(models)]
+    numbers += [number for report in inputs.evaluations for number in assurance_numbers(report)]
+    return [*numbers, *_cost_number(inputs), *_shipped(inputs), *_left(inputs)]
+
+
+def _attack_numbers(models: Mapping[str, ModelAudit]) -> Iterator[KeyNumber]:
     name = headline_attack(models)
-    if name and before and after and name in before.attacks and name in after.attacks:
-        aside = (
-            f"retrained {fixed(oracle.attacks[name].auc.value)}"
-            if oracle and name in oracle.attacks
-            else "no oracle"
-        )
-        value = f"{fixed(before.attacks[name].auc.value)} → {fixed(after.attacks[name].auc.value)}"
-        found.append(KeyNumber(label=f"Attack AUC ({plain(name, 30)})", value=value, note=aside))
-        gap = after.attacks[name].gap
-        if gap:
-            ends = span(gap.low, gap.high, sign=True)
-            found.append(
-                KeyNumber(
-                    label="AUC minus the oracle's",
-                    value=signed(gap.value),
-                    note=ends or "no interval",
-                )
-            )
-    if before and after and "test" in before.utility and "test" in after.utility:
-        unit = error_unit(before)
-        moved = [fixed(item.utility["test"].error.value, unit.digits) for item in (before, after)]
-        theirs = (
-            f"retrained {fixed(oracle.utility['test'].error.value, unit.digits)}"
-            if oracle and "test" in oracle.utility
-            else ""
-        )
-        label = "Test error (MAE)" if unit.years else "Test loss"
-        found.append(
-            KeyNumber(
-                label=label,
-                value=" → ".join(moved),
-                note="; ".join(filter(None, (unit.years, theirs))),
-            )
-        )
-    if after and after.distance and "forget" in after.distance:
-        gap = after.distance["forget"]
-        unit = error_unit(after)
-        parts = (
-            f"{unit.years or 'of the loss,'} on the forget set",
-            span(gap.low, gap.high, unit.digits),
-        )
-        note = "; ".join(filter(None, parts))
-        found.append(
-            KeyNumber(
-                label="Distance to the oracle", value=fixed(gap.value, unit.digits), note=note
-            )
-        )
-    found += [number for report in inputs.evaluations for number in assurance_numbers(report)]
-    return found + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
+    attacks = {role: model.attacks[name] for role, model in models.items() if name in model.attacks}
+    if name is None or "original" not in attacks or "unlearned" not in attacks:
+        return
+    auc = {role: fixed(attack.auc.value) for role, attack in attacks.items()}
+    aside = f"retrained {auc['retrained']}" if "retrained" in auc else "no oracle"
+    value = f"{auc['original']} → {auc['unlearned']}"
+    yield KeyNumber(f"Attack AUC ({plain(name, 30)})", value, aside)
+    if (gap := attacks["unlearned"].gap) is not None:
+        ends = span(gap.low, gap.high, sign=True)
+        yield KeyNumber("AUC minus the oracle's", signed(gap.value), ends or "no interval")
+
+
+def _use_numbers(models: Mapping[str, ModelAudit]) -> Iterator[KeyNumber]:
+    tested = {role: model for role, model in models.items() if "test" in model.utility}
+    if "original" not in tested or "unlearned" not in tested:
+        return
+    unit = error_unit(tested["original"])
+    error = {
+        role: fixed(model.utility["test"].error.value, unit.digits)
+        for role, model in tested.items()
+    }
+    theirs = f"retrained {error['retrained']}" if "retrained" in error else ""
+    label = "Test error (MAE)" if unit.years else "Test loss"
+    moved = f"{error['original']} → {error['unlearned']}"
+    yield KeyNumber(label, moved, "; ".join(filter(None, (unit.years, theirs))))
+
+
+def _distance_numbers(models: Mapping[str, ModelAudit]) -> Iterator[KeyNumber]:
+    unlearned = models.get("unlearned")
+    if unlearned is None or not unlearned.distance or "forget" not in unlearned.distance:
+        return
+    far, unit = unlearned.distance["forget"], error_unit(unlearned)
+    whose = f"{unit.years or 'of the loss,'} on the forget set"
+    note = "; ".join(filter(None, (whose, span(far.low, far.high, unit.digits))))
+    yield KeyNumber("Distance to the oracle", fixed(far.value, unit.digits), note)
 
 
 def _left(inputs: Inputs) -> list[KeyNumber]:
@@ -464,9 +454,9 @@ def _left(inputs: Inputs) -> list[KeyNumber]:
     )
     return [
         KeyNumber(
-            label="Edit left after export",
-            value=percent(kept.value),
-            note=f"{aside}; {ends}" if ends else aside,
+            "Edit left after export",
+            percent(kept.value),
+            f"{aside}; {ends}" if ends else aside,
         )
     ]
 
@@ -480,23 +470,21 @@ def _cost_number(inputs: Inputs) -> list[KeyNumber]:
         if step.cost.budget is not None
         else "of retraining"
     )
-    return [
-        KeyNumber(label="Compute spent", value=percent(step.cost.compute_fraction), note=budget)
-    ]
+    return [KeyNumber("Compute spent", percent(step.cost.compute_fraction), budget)]
 
 
 def _shipped(inputs: Inputs) -> list[KeyNumber]:
-    found = []
+    numbers = []
     if inputs.cards:
         card = min(inputs.cards, key=lambda card: card.bytes)
-        found.append(
+        numbers.append(
             KeyNumber(
-                label="Smallest artifact",
-                value=size(card.bytes),
-                note=plain(f"{card.target} {card.precision}"),
+                "Smallest artifact",
+                size(card.bytes),
+                plain(f"{card.target} {card.precision}"),
             )
         )
-    timed = [row for bench in inputs.benches for row in bench.rows if row.ranked]
+    timed = [row for row in inputs.bench_rows if row.ranked]
     rows = [(median, row) for row in timed if (median := row_median(row)) is not None]
     if rows:
         median, row = min(rows, key=lambda pair: pair[0])
@@ -504,7 +492,5 @@ def _shipped(inputs: Inputs) -> list[KeyNumber]:
             f"{plain(row.target, 20)} {plain(row.precision, 20)}, "
             f"{counted(row.threads, 'thread')}, {row.where}"
         )
-        found.append(
-            KeyNumber(label="Fastest median run", value=f"{milliseconds(median)} ms", note=aside)
-        )
-    return found
+        numbers.append(KeyNumber("Fastest median run", f"{milliseconds(median)} ms", aside))
+    return numbers

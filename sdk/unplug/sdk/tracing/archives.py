@@ -159,6 +159,7 @@ def unpacked(
                 block = block.lstrip(b"\0")
                 if not block:
                     break
+                # flags of gzip: 4 a field, 8 a name, 16 a comment
                 if not again or (
                     block.startswith(b"\x1f\x8b") and (len(block) < 4 or block[3] & 28)
                 ):
@@ -207,6 +208,7 @@ def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | Traced
             yield from _tar(path, blocks_of(handle))
         else:
             yield Item(path=path, head=head, rest=iter(()))  # gzip's holds a name
+            # gzip's field of extra bytes, behind ten of its head, begins with its length
             if head[:2] == b"\x1f\x8b" and head[3] & 4:
                 field = b"".join(blocks_of(handle, 10, 2**16 + 2))
                 yield from _loose(path, field[2 : 2 + int.from_bytes(field[:2], "little")])
@@ -216,28 +218,30 @@ def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | Traced
             else:
                 yield from _tar(path, inside.blocks())
     except HARMED as error:
-        yield unknown(str(path), "archive", InputError("it", f"it cannot be unpacked ({error})"))
+        yield unknown(path, "archive", f"it cannot be unpacked ({error})")
 
 
 def _zip(path: Path, handle: BinaryIO) -> Iterator[Item | TracedPlace]:
     archive = open_zip(handle)
     files = archive.infolist()
-    if len(files) > MAX_MEMBERS or sum(item.file_size for item in files) > MAX_UNPACKED:
+    if len(files) > MAX_MEMBERS or sum(info.file_size for info in files) > MAX_UNPACKED:
         raise ValueError(TOO_MUCH.format(MAX_UNPACKED))
     yield from _loose(path, archive.comment)
     at, unowned, slack = 0, 0, {0}
-    for item in sorted(files, key=lambda item: item.header_offset):
-        unowned += _between(at, item.header_offset, slack)
-        local = b"".join(blocks_of(handle, item.header_offset, 30))
+    for info in sorted(files, key=lambda info: info.header_offset):
+        unowned += _between(at, info.header_offset, slack)
+        local = b"".join(blocks_of(handle, info.header_offset, 30))
         if local[:4] != b"PK\3\4":
             raise zipfile.BadZipFile("a file of it is not where its directory says")
         names, extra = (int.from_bytes(local[place : place + 2], "little") for place in (26, 28))
-        start = item.header_offset + 30 + names + extra
-        at, slack = start + item.compress_size, {0, 12, 16, 20, 24} if item.flag_bits & 8 else {0}
-        said = b"".join(blocks_of(handle, item.header_offset + 30, names + extra))
-        yield from _member(path, item, said, blocks_of(handle, start, item.compress_size))
+        start = info.header_offset + 30 + names + extra
+        # Bit 3: sums and sizes stand behind the file, three numbers of 4 bytes, or one of 4 and
+        # two of 8, with a mark of 4 in front or without.
+        at, slack = start + info.compress_size, {0, 12, 16, 20, 24} if info.flag_bits & 8 else {0}
+        header = b"".join(blocks_of(handle, info.header_offset + 30, names + extra))
+        yield from _member(path, info, header, blocks_of(handle, start, info.compress_size))
     if unowned := unowned + _between(at, archive.start_dir, slack):
-        yield unknown(str(path), "archive", InputError("it", f"{unowned} {UNOWNED}"))
+        yield unknown(path, "archive", f"{unowned} {UNOWNED}")
 
 
 def _between(end: int, start: int, slack: set[int]) -> int:
@@ -256,19 +260,20 @@ def _member(
     directory says.
     """
     label, name = _label(path, item.filename), item.orig_filename
+    # bit 11: the name is UTF-8; else it is in the code page of DOS
     raw = name.encode("utf-8" if item.flag_bits & 2048 else "cp437", "replace")
     yield from _loose(label, b"\n".join((said.removeprefix(raw), item.extra, item.comment)))
     if item.flag_bits & 1 or item.compress_type not in (0, 8):
         yield unknown(
-            str(label),
+            label,
             "file",
-            InputError("it", "it is encrypted, or packed in a way that is not opened"),
+            "it is encrypted, or packed in a way that is not opened",
         )
         return
     try:
         yield item_of(label, f"{name}\n{raw.decode('utf-8', 'replace')}", _checked(blocks, item))
     except HARMED as error:
-        yield unknown(str(label), "file", error)
+        yield unknown(label, "file", error)
 
 
 def _checked(blocks: Iterator[bytes], item: zipfile.ZipInfo) -> Iterator[bytes]:
@@ -285,15 +290,15 @@ def _checked(blocks: Iterator[bytes], item: zipfile.ZipInfo) -> Iterator[bytes]:
         raise zipfile.BadZipFile("it does not hold what the directory says")
 
 
-def _loose(path: Path, said: bytes) -> Iterator[Item | TracedPlace]:
+def _loose(path: Path, rest: bytes) -> Iterator[Item | TracedPlace]:
     """What stands in an archive beside the bytes of its files: a time, a path, or what somebody put
     there.
     """
-    said = said.strip(b"\0\n")
-    yield Item(path=path, head=said, rest=iter(()))
-    if len(said) > MAX_LOOSE:
-        why = f"{len(said)} bytes stand in comments and fields of the archive"
-        yield unknown(str(path), "archive", InputError("it", why))
+    rest = rest.strip(b"\0\n")
+    yield Item(path=path, head=rest, rest=iter(()))
+    if len(rest) > MAX_LOOSE:
+        why = f"{len(rest)} bytes stand in comments and fields of the archive"
+        yield unknown(path, "archive", why)
 
 
 def _tar(path: Path, blocks: Iterable[bytes]) -> Iterator[Item | TracedPlace]:
@@ -311,9 +316,9 @@ def _tar(path: Path, blocks: Iterable[bytes]) -> Iterator[Item | TracedPlace]:
         part = stream.part(info.size)
         yield Item(path=path, head=block.replace(b"\0", b"\n").strip(), rest=iter(()))
         if info.type in _SAYING:
-            said = _said(info, part)
-            yield Item(path=path, head=said, rest=iter(()))
-            name = _long_name(info, said) or name
+            text = _said(info, part)
+            yield Item(path=path, head=text, rest=iter(()))
+            name = _long_name(info, text) or name
         elif info.type == tarfile.GNUTYPE_SPARSE:
             raise ValueError("a sparse file is in it, whose holes may have no end")
         else:
@@ -321,6 +326,7 @@ def _tar(path: Path, blocks: Iterable[bytes]) -> Iterator[Item | TracedPlace]:
             name = ""
         for _ in part:
             pass
+        # files are filled up to blocks of 512 with zeros
         if stream.read(-info.size % 512).strip(b"\0"):
             raise ValueError(UNOWNED)
 
@@ -338,16 +344,16 @@ _SAYING = (
 def _said(info: tarfile.TarInfo, part: Iterator[bytes]) -> bytes:
     if info.size > MAX_HEADER:
         raise ValueError(f"a header of it is larger than {MAX_HEADER} bytes")
-    said = b"".join(part)
-    if re.search(rb"(?:^|\n)\d+ (?:size|GNU\.sparse\.[a-z]+)=", said):
+    raw = b"".join(part)
+    if re.search(rb"(?:^|\n)\d+ (?:size|GNU\.sparse\.[a-z]+)=", raw):
         raise ValueError("a file in it is sparse, or its size stands in another place")
-    return said
+    return raw
 
 
 def _long_name(info: tarfile.TarInfo, said: bytes) -> str:
-    found = re.search(rb"(?:^|\n)\d+ path=([^\n]*)\n", said)
+    match = re.search(rb"(?:^|\n)\d+ path=([^\n]*)\n", said)
     raw = (
-        found[1] if found else said.rstrip(b"\0") if info.type == tarfile.GNUTYPE_LONGNAME else b""
+        match[1] if match else said.rstrip(b"\0") if info.type == tarfile.GNUTYPE_LONGNAME else b""
     )
     return raw.decode("utf-8", "surrogateescape")
 

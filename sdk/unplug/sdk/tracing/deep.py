@@ -65,7 +65,7 @@ def her_pixels(spec: str, person: Person) -> tuple[frozenset[bytes], list[Traced
                 seen.add(hashlib.sha256(source.decode(sample, SIDE).tobytes()).digest())
             except DataError as error:
                 why = f"it cannot be read ({error.why}), so copies of it are found by name alone"
-                closed.append(unknown(f"{spec} {sample.id}", "data", InputError("it", why)))
+                closed.append(unknown(f"{spec} {sample.id}", "data", why))
     return frozenset(seen), closed
 
 
@@ -94,31 +94,27 @@ class Search:
                 continue
             try:
                 with open_regular(path, max_bytes=MAX_FILE_BYTES) as handle:
-                    item = item_of(path, path.name, blocks_of(handle))
-                    opened = is_opened(path, item.head)
-                    self._item(item, opened=opened)
-                    for inner in members(path, handle, item.head) if opened else ():
+                    record = item_of(path, path.name, blocks_of(handle))
+                    opened = is_opened(path, record.head)
+                    self._item(record, opened=opened)
+                    for inner in members(path, handle, record.head) if opened else ():
                         self._item(inner)
             except (InputError, OSError) as error:
-                self.found.places.append(unknown(str(path), "file", error))
+                self.found.places.append(unknown(path, "file", error))
 
     def finish(self, folders: Sequence[Path]) -> None:
         """What is neither picture, text nor record: weights by their hashes, all else as a number."""
         for path, sha256 in self.binaries:
             place = self.found.weights(path, sha256)
             if place is None and path.suffix.lower() in WEIGHTS:
-                place = unknown(
-                    str(path), "weights", InputError("it", "no record says what it was trained on")
-                )
+                place = unknown(path, "weights", "no record says what it was trained on")
             elif place is None:
                 self.unread[path.suffix.lower() or "no suffix"] += 1
             self.found.places += [place] if isinstance(place, TracedPlace) else []
         if self.unread:
             kinds = ", ".join(f"{suffix} {number}" for suffix, number in self.unread.most_common(8))
             why = f"{counted(self.unread.total(), 'file')} of formats that are not read ({kinds})"
-            self.found.places.append(
-                unknown(", ".join(map(str, folders)), "files", InputError("it", why))
-            )
+            self.found.places.append(unknown(", ".join(map(str, folders)), "files", why))
 
     def _item(self, item: Item | TracedPlace, *, opened: bool = False) -> None:
         """One file; of one that is opened its name alone."""
@@ -130,7 +126,7 @@ class Search:
             for place in () if opened else self._look(item):
                 places.append(place)
         except (InputError, *HARMED) as error:
-            places.append(unknown(str(item.path), "file", error))
+            places.append(unknown(item.path, "file", error))
         if (
             item.name
             and not any(place.standing in ("holds", "names") for place in places)
@@ -152,11 +148,9 @@ class Search:
         elif is_picture(item.head):
             yield from self._picture(item)
         elif is_opened(item.path, item.head):
-            yield unknown(
-                path, "archive", InputError("it", "an archive in an archive is not opened")
-            )
+            yield unknown(path, "archive", "an archive in an archive is not opened")
         elif packed is not None:
-            yield unknown(path, "archive", InputError("it", f"what {packed} packed is not opened"))
+            yield unknown(path, "archive", f"what {packed} packed is not opened")
         elif is_text(item.head):
             yield from self._text(item)
         else:
@@ -178,14 +172,12 @@ class Search:
             yield unknown(path, "file", error)
         yield from self.found.record(item.path, value, len(self.person.names.within(text)))
         if not whole or "\0" in text:
-            yield unknown(
-                path, "file", InputError("it", "it begins as a text, and not all of it is one")
-            )
+            yield unknown(path, "file", "it begins as a text, and not all of it is one")
         elif ENCODED.search(text):
             yield unknown(
                 path,
                 "file",
-                InputError("it", "it holds encoded parts (base64, say), which are not decoded"),
+                "it holds encoded parts (base64, say), which are not decoded",
             )
 
     def _picture(self, item: Item) -> Iterator[TracedPlace]:
@@ -224,7 +216,7 @@ class Search:
             except InputError:
                 told += ["what begins like a picture or an archive in it cannot be read"]
         if told:
-            yield unknown(path, "picture", InputError("it", "; ".join(dict.fromkeys(told))))
+            yield unknown(path, "picture", "; ".join(dict.fromkeys(told)))
 
     def _is_hers(self, raw: bytes, name: str) -> bool:
         image_HW3 = square(decode_image(raw, name), SIDE)

@@ -51,15 +51,11 @@ class Person:
         return sum(stored_name(split, name) in names for name in self.ids)
 
 
-def unknown(path: str, kind: str, error: Exception) -> TracedPlace:
+def unknown(path: object, kind: str, why: str | Exception) -> TracedPlace:
     """A place that could not be looked into, and why."""
-    why = (
-        error.why
-        if isinstance(error, InputError | CheckFailed)
-        else error.strerror
-        if isinstance(error, OSError)
-        else None
-    )
-    return TracedPlace(
-        path=path, kind=kind, standing="unknown", goes_by=why or str(error) or type(error).__name__
-    )
+    if isinstance(why, InputError | CheckFailed):
+        why = why.why
+    elif isinstance(why, OSError):
+        why = why.strerror or str(why)
+    reason = str(why) or type(why).__name__
+    return TracedPlace(path=str(path), kind=kind, standing="unknown", goes_by=reason)

@@ -93,9 +93,10 @@ def _jpeg(raw: bytes) -> tuple[list[bytes], int]:
     """Segments that no pixel needs, with what stands between segments, and where the picture ends."""
     parts, at, kind = list[bytes](), 2, 0
     while (marker := _MARKER.search(raw, at)) is not None:
+        # behind 0xDA lie the packed pixels, up to the next marker
         parts += [raw[at : marker.start()]] if kind != 0xDA else []
         kind = marker[1][0]
-        if kind == 0xD9:
+        if kind == 0xD9:  # the end of the image
             return parts, marker.end()
         length = (
             0
@@ -110,7 +111,7 @@ def _jpeg(raw: bytes) -> tuple[list[bytes], int]:
 
 def _chunks(raw: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
     """Names and contents of the chunks of PNG and WebP, and where the picture ends."""
-    found, is_png = [], raw[:1] == b"\x89"
+    chunks, is_png = [], raw[:1] == b"\x89"
     end = len(raw) if is_png else 8 + _u32(raw, 4)
     at = 8 if is_png else 12
     while at + 8 <= min(end, len(raw)):
@@ -118,18 +119,19 @@ def _chunks(raw: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
             kind, size, extra = raw[at + 4 : at + 8], int.from_bytes(raw[at : at + 4], "big"), 4
         else:
             kind, size = raw[at : at + 4], _u32(raw, at + 4)
-            extra = size % 2
-        found.append((kind, raw[at + 8 : at + 8 + size]))
+            extra = size % 2  # RIFF fills odd chunks up
+        chunks.append((kind, raw[at + 8 : at + 8 + size]))
         at += 8 + size + extra
         if kind == b"IEND":
-            return found, at
-    return found, end
+            return chunks, at
+    return chunks, end
 
 
 def _bmp_end(raw: bytes) -> int:
     width, height = (
         abs(int.from_bytes(raw[at : at + 4], "little", signed=True)) for at in (18, 22)
     )
+    # rows are filled up to four bytes; a negative height turns the picture upside down
     row = (width * int.from_bytes(raw[28:30], "little") + 31) // 32 * 4
     return _u32(raw, 10) + (_u32(raw, 34) if _u32(raw, 30) in (1, 2, 4, 5) else row * height)
 

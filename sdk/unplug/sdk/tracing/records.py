@@ -52,12 +52,12 @@ def split_file(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace |
     """A split that somebody made, with ids in it."""
     try:
         split = Split.from_dict(raw, str(path))
-        found = person.among(split, (*split.train, *split.validation, *split.test))
+        named = person.among(split, (*split.train, *split.validation, *split.test))
     except InputError as error:
-        return unknown(str(path), "split", error)
+        return unknown(path, "split", error)
     return (
-        TracedPlace(path=str(path), kind="split", standing="names", samples=found, goes_by=DELETE)
-        if found
+        TracedPlace(path=str(path), kind="split", standing="names", samples=named, goes_by=DELETE)
+        if named
         else None
     )
 
@@ -71,19 +71,15 @@ def references(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace |
             str(raw["data"]["digest"]),
             set(raw["rows"]),
         )
-        found = sum(key.digest(name, digest) in rows for name in person.ids)
+        seen = sum(key.digest(name, digest) in rows for name in person.ids)
     except InputError as error:
         return unknown(folder, "references", error)
     except (KeyError, TypeError) as error:
-        return unknown(
-            folder, "references", InputError(str(path), f"it does not follow its schema ({error})")
-        )
+        return unknown(folder, "references", f"it does not follow its schema ({error})")
     why = "delete the folder, and train references again on the data without them"
     return (
-        TracedPlace(
-            path=folder, kind="references", standing="remembers", samples=found, goes_by=why
-        )
-        if found
+        TracedPlace(path=folder, kind="references", standing="remembers", samples=seen, goes_by=why)
+        if seen
         else None
     )
 
@@ -182,11 +178,11 @@ class Found:
             raw: JSON of it, or None; a record counts wherever in it it stands.
             named: how many texts in it name her.
         """
-        own = self._record(path, raw) if isinstance(raw, dict) else None
+        whole = self._record(path, raw) if isinstance(raw, dict) else None
         looked = (
             [BY_SCHEMA[_schema(item)](path, item, self.person) for item in _within(raw)]
-            if own is None
-            else [own]
+            if whole is None
+            else [whole]
         )
         places = [place for place in looked if place is not None]
         if named and not any(place.standing in FOUND for place in places):

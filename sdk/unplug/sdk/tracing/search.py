@@ -49,9 +49,9 @@ def person_in(spec: str, name: str) -> Person:
     """
     listing: Listing = parse_spec(spec).listing()
     known: dict[str, set[str]] = {}
-    for item in listing.samples:
-        for called in (item.id, f"{SUBJECT}{item.subject}"):
-            known.setdefault(called, set()).add(item.id)
+    for sample in listing.samples:
+        for called in (sample.id, f"{SUBJECT}{sample.subject}"):
+            known.setdefault(called, set()).add(sample.id)
     alike = [called for called in known if name_form(called) == name_form(name)]
     ids = known.get(name) or (known[alike[0]] if len(alike) == 1 else set())
     if not ids:
@@ -87,33 +87,25 @@ def trace(
     """
     cached = picked(held_in_cache(), people=[person.name, *sorted(person.ids)])
     why = "delete the pictures, after the models forgot"
-    data = TracedPlace(
-        path=spec, kind="data", standing="holds", samples=len(person.ids), goes_by=why
-    )
-    cache = [
-        TracedPlace(
-            path=str(path),
-            kind=f"cache: {item.kind}",
-            standing="holds",
-            goes_by="unplug trace --purge --request ID",
-        )
-        for item in cached
-        for path in item.paths
-    ]
-    found = Found(person)
-    _in_records(folders, found)
+    samples = len(person.ids)
+    data = TracedPlace(path=spec, kind="data", standing="holds", samples=samples, goes_by=why)
+    cache = [_in_cache(entry.kind, path) for entry in cached for path in entry.paths]
+    records = Found(person)
+    _in_records(folders, records)
     if deep:
         pixels, closed = her_pixels(spec, person)
-        search = Search(person, pixels, found)
+        search = Search(person, pixels, records)
         search.folders(deep, show)
         search.finish(deep)
-        found.places += closed
+        records.places += closed
     listed = {place.path for place in cache}
-    return (
-        data,
-        *cache,
-        *dict.fromkeys(place for place in found.all() if place.path not in listed),
-    ), cached
+    files = dict.fromkeys(place for place in records.all() if place.path not in listed)
+    return (data, *cache, *files), cached
+
+
+def _in_cache(kind: str, path: Path) -> TracedPlace:
+    by = "unplug trace --purge --request ID"
+    return TracedPlace(path=str(path), kind=f"cache: {kind}", standing="holds", goes_by=by)
 
 
 def _in_records(folders: Sequence[Path], found: Found) -> None:
@@ -130,7 +122,7 @@ def _in_records(folders: Sequence[Path], found: Found) -> None:
                 found.places += found.record(path, value, named)
             except (InputError, CheckFailed) as error:
                 found.places.append(
-                    unknown(str(path), "archive" if path.suffix in ARCHIVES else "file", error)
+                    unknown(path, "archive" if path.suffix in ARCHIVES else "file", error)
                 )
 
 

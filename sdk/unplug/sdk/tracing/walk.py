@@ -45,41 +45,37 @@ def walk(
         seen.add(folder_path)
         try:
             with os.scandir(folder_path) as entries:
-                items = sorted(entries, key=lambda item: item.name)
+                items = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            yield unknown(folder_path, "folder", InputError("it", error.strerror or str(error)))
+            yield unknown(folder_path, "folder", error.strerror or str(error))
             continue
         count += len(items)
         if count > MAX_FILES:
             raise InputError(
                 folder_path, f"there are more than {MAX_FILES} files", "Name the folders one by one"
             )
-        for item in items:
-            is_link = item.is_symlink()
-            if not is_link and not item.is_dir(follow_symlinks=False):
-                yield Path(item.path)
+        for entry in items:
+            is_link = entry.is_symlink()
+            if not is_link and not entry.is_dir(follow_symlinks=False):
+                yield Path(entry.path)
                 continue
-            if called(item.name):
-                yield TracedPlace(
-                    path=item.path,
-                    kind="link" if is_link else "folder",
-                    standing="names",
-                    goes_by="its name is hers",
-                )
-            if is_link and not any(_inside(item.path, root) for root in roots):
-                yield unknown(
-                    item.path,
-                    "link",
-                    InputError("it", "it leads out of what is searched, and is not followed"),
-                )
-            elif not is_link and depth >= MAX_DEPTH:
-                yield unknown(
-                    item.path,
-                    "folder",
-                    InputError("it", f"it lies more than {MAX_DEPTH} folders deep"),
-                )
-            elif not is_link:
-                waiting.append((item.path, depth + 1))
+            yield from _told(entry, roots, depth, named=called(entry.name))
+            if not is_link and depth < MAX_DEPTH:
+                waiting.append((entry.path, depth + 1))
+
+
+def _told(
+    entry: os.DirEntry[str], roots: Sequence[str], depth: int, *, named: bool
+) -> Iterator[TracedPlace]:
+    """What is to be told of a folder or a link itself."""
+    kind = "link" if entry.is_symlink() else "folder"
+    if named:
+        why = "its name is hers"
+        yield TracedPlace(path=entry.path, kind=kind, standing="names", goes_by=why)
+    if kind == "link" and not any(_inside(entry.path, root) for root in roots):
+        yield unknown(entry.path, kind, "it leads out of what is searched, and is not followed")
+    if kind == "folder" and depth >= MAX_DEPTH:
+        yield unknown(entry.path, kind, f"it lies more than {MAX_DEPTH} folders deep")
 
 
 def _inside(link: str, root: str) -> bool:

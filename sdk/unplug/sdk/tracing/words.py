@@ -98,7 +98,7 @@ class PersonWords:
 
     def within(self, text: str) -> set[str]:
         """Those of the names that are in a text, whole, as it stands or with its escapes undone."""
-        found = set[str]()
+        names = set[str]()
         for start in range(0, len(text), PIECE):
             piece, last = (
                 text[max(0, start - self._overlap) : start + PIECE],
@@ -106,22 +106,22 @@ class PersonWords:
             )
             plain = _ESCAPED.sub(_plain, piece) if _SIGNS.search(piece) else piece
             for form in {piece, plain}:
-                found |= self._in_piece(folded(form), start == 0, last)
-        return found
+                names |= self._in_piece(folded(form), start == 0, last)
+        return names
 
     def among(self, value: Any) -> set[str]:
         """Those that are in a text or a key of a JSON value."""
-        found, level = set[str](), [value]
+        names, level = set[str](), [value]
         while level:
-            for item in level:
-                found |= self.within(item) if isinstance(item, str) else set()
+            for part in level:
+                names |= self.within(part) if isinstance(part, str) else set()
             level = [
                 inner
-                for item in level
-                if isinstance(item, dict | list)
-                for inner in ((*item.keys(), *item.values()) if isinstance(item, dict) else item)
+                for part in level
+                if isinstance(part, dict | list)
+                for inner in ((*part.keys(), *part.values()) if isinstance(part, dict) else part)
             ]
-        return found
+        return names
 
     def in_bytes(self, raw: bytes) -> set[str]:
         """Those that are in bytes in clear, as UTF-8, Latin-1 or UTF-16."""
@@ -133,7 +133,7 @@ class PersonWords:
         return set().union(*(self.within(text) for text in texts))
 
     def _in_piece(self, text: str, first: bool, last: bool) -> set[str]:
-        found = set[str]()
+        names = set[str]()
         for match in self._starts.finditer(text):
             start = match.start()
             for length in self._lengths[text[start]]:
@@ -142,8 +142,8 @@ class PersonWords:
                 # whole in the piece beside
                 cut = (start == 0 and not first) or (end == len(text) and not last)
                 if name is not None and not cut and _is_whole(text, start, end):
-                    found.add(name)
-        return found
+                    names.add(name)
+        return names
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

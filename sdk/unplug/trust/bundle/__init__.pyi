@@ -31,6 +31,7 @@ from .signed_json import has_fields as has_fields
 from .signed_json import pae as pae
 from .signed_json import read_dsse as read_dsse
 from .signed_json import strict_json as strict_json
+from .signed_json import validated as validated
 from .signing import Signing as Signing
 from .source import DAMAGE as DAMAGE
 from .source import MANIFEST as MANIFEST

@@ -124,8 +124,8 @@ def certification_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
     """A certification of another original, data or method than those of the lineage, or one that
     certifies nothing.
     """
-    found = read_json(bundle / "reports" / "certification.json", max_bytes=MAX_REPORT_BYTES)
-    named = tuple(found[name] for name in ("original_sha256", "data_digest", "method", "verdict"))
+    report = read_json(bundle / "reports" / "certification.json", max_bytes=MAX_REPORT_BYTES)
+    named = tuple(report[name] for name in ("original_sha256", "data_digest", "method", "verdict"))
     lineage = manifest.lineage
     if named != (lineage.original_sha256, lineage.data_digest, lineage.method, "certified"):
         yield (

@@ -24,7 +24,7 @@ from unplug.export import Artifact, write_card
 from .binding import gate_problems, model_problems
 from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Lineage, Manifest, as_second
 from .refused import DISTRUST, BundleCheckFailed, Refused
-from .signed_json import canonical, strict_json
+from .signed_json import canonical, strict_json, validated
 from .signing import Signing, write_manifest
 from .source import (
     MANIFEST,
@@ -32,8 +32,9 @@ from .source import (
     SIGNATURE,
     BundleSource,
     blocks,
+    check_bytes,
+    check_listed,
     check_names,
-    digest,
     holds_manifest,
     open_source,
     read_whole,
@@ -88,7 +89,7 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
         shutil.copytree(content.vectors, folder / "test_vectors")
         for name, report in content.reports.items():
             write_json(folder / "reports" / name, report)
-        _finish(folder, {**content.facts, "files": _inventory(folder)}, signing)
+        _finish(folder, {**content.facts, "files": inventory(folder)}, signing)
     return out
 
 
@@ -103,8 +104,9 @@ def _finish(folder: Path, facts: dict[str, Any], signing: Signing | None) -> Non
         signing.seal(folder)
 
 
-def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+def inventory(folder: Path) -> dict[str, dict[str, Any]]:
+    """SHA-256 and bytes of every file of a folder, by its path."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
         path.relative_to(folder).as_posix(): {
             "sha256": sha256_file(path),
@@ -169,20 +171,15 @@ def _manifest(source: BundleSource) -> Manifest:
 
 def manifest_of(raw: bytes, where: str) -> Manifest:
     """A manifest out of its bytes; see `read_manifest`."""
-    from pydantic import TypeAdapter, ValidationError
-
     try:
-        manifest = TypeAdapter(Manifest).validate_json(canonical(as_second(strict_json(raw))))
-    except ValidationError as problem:
-        first = problem.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
-        raise Refused(
-            "manifest", where, f"it does not follow its schema ({place}: {first['msg'][:200]})"
-        ) from problem
-    except ValueError as problem:
-        raise Refused(
-            "manifest", where, f"it does not follow its schema (the file: {problem})"
-        ) from problem
+        value = canonical(as_second(strict_json(raw)))
+    except ValueError as error:
+        why = f"it does not follow its schema (the file: {error})"
+        raise Refused("manifest", where, why) from error
+    try:
+        manifest = validated(Manifest, value)
+    except ValueError as error:
+        raise Refused("manifest", where, str(error)) from error
     if len(manifest.files) > MAX_FILES:
         raise Refused("too-many", where, f"it names more than {MAX_FILES} files")
     check_names(sorted(manifest.files), where)
@@ -237,26 +234,11 @@ def _check_whole(
 
 def _check_files(source: BundleSource, manifest: Manifest) -> None:
     """That an unsigned bundle holds what its own manifest says."""
-    for name in source.odd:
-        listed = name in manifest.files
-        why = (
-            f"{name} is a link or no plain file"
-            if listed
-            else f"{name[:200]!r} is not in the manifest"
-        )
-        raise Refused("link" if listed else "unlisted", source.label, why)
-    known = {*manifest.files, MANIFEST}
-    for name in sorted(source.sizes.keys() ^ known):
-        if name in known:
-            raise Refused("missing", source.label, f"{name} is missing")
-        raise Refused("unlisted", source.label, f"{name[:200]!r} is not in the manifest")
-    for name, entry in manifest.files.items():
-        if source.sizes[name] != entry.bytes:
-            source.open(name).close()  # which names a pointer for what it is
-            raise Refused("wrong-size", source.label, f"{name} was changed")
-    for name, entry in manifest.files.items():
-        if digest(source, name) != entry.sha256:
-            raise Refused("changed", source.label, f"{name} was changed")
+    if links := sorted(manifest.files.keys() & {*source.odd}):
+        raise Refused("link", source.label, f"{links[0]} is a link or no plain file")
+    check_listed(source, manifest.files.keys() | {MANIFEST})
+    sizes = {name: entry.bytes for name, entry in manifest.files.items()}
+    check_bytes(source, sizes, {name: entry.sha256 for name, entry in manifest.files.items()})
 
 
 @contextmanager
@@ -277,13 +259,13 @@ def unpack(source: BundleSource, manifest: Manifest, folder: Path) -> None:
         Refused: ``changed``: a file is not the one that was checked.
     """
     for name, entry in sorted(manifest.files.items()):
-        target, found = folder / name, hashlib.sha256()
+        target, hashed = folder / name, hashlib.sha256()
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as out:
             for block in blocks(source, name):
-                found.update(block)
+                hashed.update(block)
                 out.write(block)
-        if found.hexdigest() != entry.sha256:
+        if hashed.hexdigest() != entry.sha256:
             raise Refused("changed", source.label, f"{name} was changed while it was read")
 
 
@@ -313,12 +295,8 @@ def sign_bundle(bundle: Path, signing: Signing, out: Path) -> str:
         atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES) as folder,
     ):
         manifest = _manifest(source)
+        check_listed(source, manifest.files.keys() | {MANIFEST})
         unpack(source, manifest, folder)
-        surplus = sorted(
-            source.sizes.keys() - manifest.files.keys() - {MANIFEST, SIGNATURE}
-        ) + list(source.odd)
-        if surplus:
-            raise Refused("unlisted", source.label, f"{surplus[0][:200]!r} is not in the manifest")
         facts = as_second(strict_json(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)))
         _finish(folder, facts, signing)
         return sha256_file(folder / MANIFEST)
@@ -335,17 +313,17 @@ def artifact_paths(subjects: Sequence[Path], trust: Trust | None = None) -> list
         InputError: a subject that is neither.
         BundleCheckFailed: a bundle that is not what its manifest says.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for subject in subjects:
         if not subject.exists():
             raise InputError(
                 str(subject), "no such checkpoint, exported file or bundle", "Check the path"
             )
         if (subject / "manifest.json").is_file():
-            found += [subject / name for name in _exported(verify_bundle(subject, trust))]
+            paths += [subject / name for name in _exported(verify_bundle(subject, trust))]
         else:
-            found.append(subject)
-    return found
+            paths.append(subject)
+    return paths
 
 
 def _exported(manifest: Manifest) -> list[str]:

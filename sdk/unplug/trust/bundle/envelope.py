@@ -41,7 +41,7 @@ MAX_SIGNATURE_BYTES = 8 * 2**20
 SHA256 = re.compile(r"[0-9a-f]{64}")
 RESIGN = "Sign it again with `unplug bundle sign`"
 ROOT = (
-    "Give the root certificate that it leads to with --trust ROOT.pem, if you have it from "
+    "Give the root certificate that it leads to with `trust=ROOT.pem`, if you have it from "
     "somebody you trust"
 )
 
@@ -138,50 +138,51 @@ def read_envelope(raw: bytes, where: str, *, chains: bool = False) -> Envelope:
             ``certificate``: its signer is named by certificates, and they are not of the form or
             the reader trusts no root.
     """
-
-    def need(holds: bool, why: str, verdict: Verdict = "envelope") -> None:
-        if not holds:
-            raise Refused(verdict, where, why, RESIGN)
-
     try:
         value = strict_json(raw)
     except ValueError as error:
-        raise Refused(
-            "envelope", where, f"the signature is no strict JSON ({error})", RESIGN
-        ) from error
-    need(
-        has_fields(value, "mediaType", "verificationMaterial", "dsseEnvelope"),
-        "the signature has other fields than a Sigstore bundle",
-    )
-    need(value["mediaType"] == MEDIA_TYPE, f"its media type is not {MEDIA_TYPE}", "wrong-type")
-    material, inner = value["verificationMaterial"], value["dsseEnvelope"]
-    need(isinstance(material, dict), "it names no key")
-    chain: tuple[bytes, ...] = ()
+        why = f"the signature is no strict JSON ({error})"
+        raise Refused("envelope", where, why, RESIGN) from error
+    if not has_fields(value, "mediaType", "verificationMaterial", "dsseEnvelope"):
+        why = "the signature has other fields than a Sigstore bundle"
+        raise Refused("envelope", where, why, RESIGN)
+    if value["mediaType"] != MEDIA_TYPE:
+        raise Refused("wrong-type", where, f"its media type is not {MEDIA_TYPE}", RESIGN)
+    hint, chain = _signer(value["verificationMaterial"], where, chains=chains)
+    try:
+        payload, [(key_id, signature)] = read_dsse(value["dsseEnvelope"], 1)
+    except ValueError as error:
+        verdict: Verdict = "wrong-type" if isinstance(error, OtherPayload) else "envelope"
+        raise Refused(verdict, where, str(error), RESIGN) from error
+    if key_id:
+        raise Refused("envelope", where, "its signature names a second key", RESIGN)
+    if not chain and not hint:
+        why = "its key is named neither by a fingerprint nor by itself"
+        raise Refused("envelope", where, why, RESIGN)
+    return Envelope(payload=payload, signature=signature, hint=hint, chain=chain)
+
+
+def _signer(material: Any, where: str, *, chains: bool) -> tuple[str, tuple[bytes, ...]]:
+    """The hint of the key that signed, or the certificates that name it; neither is of the form
+    where both are empty.
+    """
+    if not isinstance(material, dict):
+        raise Refused("envelope", where, "it names no key", RESIGN)
+    hint, chain = "", tuple[bytes, ...]()
     if {"certificate", "x509CertificateChain"} & material.keys():
         if not chains:
             why = "its signer is named by a certificate, and no root is given that it could lead to"
             raise Refused("certificate", where, why, ROOT)
-        chain = _chain(material)
-        need(
-            bool(chain),
-            "its signer's certificates are not one chain, the signer's own first",
-            "certificate",
-        )
+        if not (chain := _chain(material)):
+            why = "its signer's certificates are not one chain, the signer's own first"
+            raise Refused("certificate", where, why, RESIGN)
+    elif has_fields(material, "publicKey", optional=("tlogEntries",)):
+        hint = _hint(material["publicKey"])
     else:
-        need(
-            has_fields(material, "publicKey", optional=("tlogEntries",)),
-            "it names no key, or more than one",
-        )
-    need(material.get("tlogEntries", []) == [], "it has entries of a log that nobody checks")
-    try:
-        payload, [(key_id, signature)] = read_dsse(inner, 1)
-    except ValueError as error:
-        verdict: Verdict = "wrong-type" if isinstance(error, OtherPayload) else "envelope"
-        raise Refused(verdict, where, str(error), RESIGN) from error
-    need(not key_id, "its signature names a second key")
-    hint = "" if chain else _hint(material["publicKey"])
-    need(hint is not None, "its key is named neither by a fingerprint nor by itself")
-    return Envelope(payload=payload, signature=signature, hint=str(hint), chain=chain)
+        raise Refused("envelope", where, "it names no key, or more than one", RESIGN)
+    if material.get("tlogEntries", []) != []:
+        raise Refused("envelope", where, "it has entries of a log that nobody checks", RESIGN)
+    return hint, chain
 
 
 def _chain(material: dict[str, Any]) -> tuple[bytes, ...]:
@@ -200,18 +201,13 @@ def _chain(material: dict[str, Any]) -> tuple[bytes, ...]:
         or not all(has_fields(item, "rawBytes") for item in items)
     ):
         return ()
-    found = tuple(from_base64(item["rawBytes"]) or b"" for item in items)
-    return found if all(0 < len(item) <= MAX_CERTIFICATE_BYTES for item in found) else ()
+    chain = tuple(from_base64(item["rawBytes"]) or b"" for item in items)
+    return chain if all(0 < len(item) <= MAX_CERTIFICATE_BYTES for item in chain) else ()
 
 
-def _hint(named: Any) -> str | None:
-    if (
-        has_fields(named, "hint")
-        and isinstance(named["hint"], str)
-        and SHA256.fullmatch(named["hint"])
-    ):
-        return str(named["hint"])
-    return None
+def _hint(named: Any) -> str:
+    hint = named.get("hint") if has_fields(named, "hint") else None
+    return hint if isinstance(hint, str) and SHA256.fullmatch(hint) else ""
 
 
 def check_signature(found: Envelope, trust: Trust, where: str, now: datetime) -> PublicKey:
@@ -227,7 +223,7 @@ def check_signature(found: Envelope, trust: Trust, where: str, now: datetime) ->
     )
     if key is None:
         fix = (
-            "Give the signer's public key with --trust KEY.pub, if you have it from somebody you "
+            "Give the signer's public key with `trust=KEY.pub`, if you have it from somebody you "
             "trust"
         )
         raise Refused("unknown-key", where, f"signed by an unknown key ({found.hint[:16]})", fix)
@@ -248,61 +244,49 @@ def read_statement(payload: bytes, where: str) -> dict[str, str]:
             links followed, or hashed in another way; ``statement``: not of the form; ``too-many``,
             ``unsafe-name``, ``collision``: see `check_names`.
     """
-
-    def need(holds: bool, why: str, verdict: Verdict = "statement") -> None:
-        if not holds:
-            raise Refused(verdict, where, why, RESIGN)
-
     try:
         value = strict_json(payload)
     except ValueError as error:
-        raise Refused(
-            "statement", where, f"what is signed is no strict JSON ({error})", RESIGN
-        ) from error
-    need(
-        has_fields(value, "_type", "subject", "predicateType", "predicate"),
-        "what is signed is no in-toto statement",
-    )
-    need(
-        value["_type"] == STATEMENT_TYPE and value["predicateType"] == PREDICATE_TYPE,
-        "what is signed is a statement of another kind",
-        "wrong-type",
-    )
-    predicate = value["predicate"]
-    need(has_fields(predicate, "resources", "serialization"), "its predicate has other fields")
-    way = predicate["serialization"]
-    need(
-        has_fields(way, "method", "hash_type", "allow_symlinks", optional=("ignore_paths",)),
-        "it says not how files were hashed",
-    )
-    need(
-        (way["method"], way["hash_type"]) == ("files", "sha256"),
-        "its files are not hashed whole by SHA-256",
-        "excluded",
-    )
-    need(way["allow_symlinks"] is False, "its signer followed links", "excluded")
-    need(way.get("ignore_paths", []) in ([], [SIGNATURE]), "its signer left files out", "excluded")
-    resources = predicate["resources"]
-    need(
-        isinstance(resources, list)
-        and bool(resources)
-        and all(_resource(item) for item in resources),
-        "it lists no files",
-    )
-    names = [item["name"] for item in resources]
+        why = f"what is signed is no strict JSON ({error})"
+        raise Refused("statement", where, why, RESIGN) from error
+    if not has_fields(value, "_type", "subject", "predicateType", "predicate"):
+        raise Refused("statement", where, "what is signed is no in-toto statement", RESIGN)
+    if value["_type"] != STATEMENT_TYPE or value["predicateType"] != PREDICATE_TYPE:
+        why = "what is signed is a statement of another kind"
+        raise Refused("wrong-type", where, why, RESIGN)
+    predicate, subject = value["predicate"], value["subject"]
+    if not has_fields(predicate, "resources", "serialization"):
+        raise Refused("statement", where, "its predicate has other fields", RESIGN)
+    _hashed_whole(predicate["serialization"], where)
+    digests = _digests(predicate["resources"], where)
+    if not (isinstance(subject, list) and len(subject) == 1 and isinstance(subject[0], dict)):
+        raise Refused("statement", where, "it is not about one bundle", RESIGN)
+    if subject[0].get("digest") != {"sha256": root_digest(digests)}:
+        raise Refused("statement", where, "its subject is not the sum of its files", RESIGN)
+    return digests
+
+
+def _hashed_whole(way: Any, where: str) -> None:
+    """Refuses files that were hashed in another way than whole, each of them, links not followed."""
+    if not has_fields(way, "method", "hash_type", "allow_symlinks", optional=("ignore_paths",)):
+        raise Refused("statement", where, "it says not how files were hashed", RESIGN)
+    if (way["method"], way["hash_type"]) != ("files", "sha256"):
+        raise Refused("excluded", where, "its files are not hashed whole by SHA-256", RESIGN)
+    if way["allow_symlinks"] is not False:
+        raise Refused("excluded", where, "its signer followed links", RESIGN)
+    if way.get("ignore_paths", []) not in ([], [SIGNATURE]):
+        raise Refused("excluded", where, "its signer left files out", RESIGN)
+
+
+def _digests(resources: Any, where: str) -> dict[str, str]:
+    """SHA-256 of every file by its path, which stand in the order of the paths."""
+    if not isinstance(resources, list) or not resources or not all(map(_resource, resources)):
+        raise Refused("statement", where, "it lists no files", RESIGN)
+    names = [resource["name"] for resource in resources]
     check_names(names, where)
-    need(all(a < b for a, b in pairwise(names)), "its files are not in order")
-    found = {item["name"]: item["digest"] for item in resources}
-    subject = value["subject"]
-    need(
-        isinstance(subject, list) and len(subject) == 1 and isinstance(subject[0], dict),
-        "it is not about one bundle",
-    )
-    need(
-        subject[0].get("digest") == {"sha256": root_digest(found)},
-        "its subject is not the sum of its files",
-    )
-    return found
+    if not all(a < b for a, b in pairwise(names)):
+        raise Refused("statement", where, "its files are not in order", RESIGN)
+    return {resource["name"]: resource["digest"] for resource in resources}
 
 
 def _resource(item: Any) -> bool:

@@ -110,39 +110,34 @@ def load_signer(spec: str, public: Path | None = None, chain: Path | None = None
         public, wanted = public or chain, _certified(certificates[0], wanted, str(chain))
     if spec.startswith(COMMAND):
         if wanted is None:
-            raise InputError(
-                "--key command:", "its public key is not known", "Add --public KEY.pub, or --chain"
-            )
-        try:
-            words = shlex.split(spec[len(COMMAND) :])
-        except ValueError as error:
-            raise InputError(
-                f"--key {spec[:100]}",
-                f"its quotes do not match ({error})",
-                "Write it as in a shell",
-            ) from error
-        return Signer(
-            key=wanted, sign=lambda message: _by_command(words, message), chain=certificates
-        )
-    if spec.startswith(ENVIRONMENT):
-        where, text = spec, os.environ.get(spec[len(ENVIRONMENT) :], "")
-        if not text:
-            raise InputError(
-                where,
-                "that environment variable is not set",
-                f"Put the PEM text of the key in it; {_MAKE}",
-            )
-    else:
-        where, text = spec, _private_text(Path(spec))
-    private = _private(text, where)
+            fix = "Add `public=KEY.pub`, or `chain`"
+            raise InputError("`key=command:`", "its public key is not known", fix)
+        return Signer(key=wanted, sign=_command(spec), chain=certificates)
+    private = _private(_secret_text(spec), spec)
     key = _public_of(private)
     if wanted not in (None, key):
-        raise InputError(
-            where,
-            f"it is not the private half of {public}",
-            "Give the two files that were made together",
-        )
+        why = f"it is not the private half of {public}"
+        raise InputError(spec, why, "Give the two files that were made together")
     return Signer(key=key, sign=lambda message: _by_key(private, message), chain=certificates)
+
+
+def _command(spec: str) -> Callable[[bytes], bytes]:
+    try:
+        words = shlex.split(spec.removeprefix(COMMAND))
+    except ValueError as error:
+        why = f"its quotes do not match ({error})"
+        raise InputError(f"`key={spec[:100]}`", why, "Write it as in a shell") from error
+    return lambda message: _by_command(words, message)
+
+
+def _secret_text(spec: str) -> str:
+    """The PEM text of a private key, out of a file or the environment."""
+    if not spec.startswith(ENVIRONMENT):
+        return _private_text(Path(spec))
+    if text := os.environ.get(spec.removeprefix(ENVIRONMENT)):
+        return text
+    fix = f"Put the PEM text of the key in it; {_MAKE}"
+    raise InputError(spec, "that environment variable is not set", fix)
 
 
 def _certified(certificate: bytes, public: PublicKey | None, where: str) -> PublicKey:
@@ -156,7 +151,7 @@ def _certified(certificate: bytes, public: PublicKey | None, where: str) -> Publ
     if public not in (None, key):
         raise InputError(
             where,
-            "its first certificate is of another key than --public",
+            "its first certificate is of another key than `public`",
             "Give the two that belong together",
         )
     return key
@@ -189,19 +184,17 @@ def _private(text: str, where: str) -> EllipticCurvePrivateKey:
             "Give the file without .pub",
         )
     try:
-        found = load_pem_private_key(text.encode(), None)
+        key = load_pem_private_key(text.encode(), None)
     except TypeError as error:  # what the library says of a passphrase that is missing
         why = "the private key is under a passphrase"
         raise InputError(
-            where, why, "Use --key 'command:openssl dgst -sha256 -sign FILE', which asks for it"
+            where, why, "Use `key='command:openssl dgst -sha256 -sign FILE'`, which asks for it"
         ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(where, "it is no private key in PEM form", _MAKE) from error
-    if not isinstance(found, ec.EllipticCurvePrivateKey) or not isinstance(
-        found.curve, ec.SECP256R1
-    ):
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InputError(where, "it is a private key of another kind than P-256", _MAKE)
-    return found
+    return key
 
 
 def _public_of(private: EllipticCurvePrivateKey) -> PublicKey:
@@ -229,7 +222,7 @@ def _by_key(private: EllipticCurvePrivateKey, message: bytes) -> bytes:
 
 def _by_command(words: list[str], message: bytes) -> bytes:
     """What a program signs; whether it did is found by verifying the bundle with its public key."""
-    what = f"--key command:{' '.join(words)[:100]}"
+    what = f"`key=command:{' '.join(words)[:100]}`"
     try:
         done = subprocess.run(
             words, input=message, capture_output=True, timeout=SECONDS, check=False

@@ -189,7 +189,7 @@ def _flat(manifest: Manifest) -> dict[str, object]:
     """All but the files, two levels deep."""
     value = asdict(manifest)
     gates = {gate.name: gate.value for gate in manifest.gates}
-    found: dict[str, object] = {"model_type": manifest.model_type}
+    facts: dict[str, object] = {"model_type": manifest.model_type}
     for section in (
         "publication",
         "iospec",
@@ -198,5 +198,5 @@ def _flat(manifest: Manifest) -> dict[str, object]:
         "lineage",
         "versions",
     ):
-        found |= {f"{section}.{key}": item for key, item in (value[section] or {}).items()}
-    return found | {f"gates.{name}": item for name, item in gates.items()}
+        facts |= {f"{section}.{key}": item for key, item in (value[section] or {}).items()}
+    return facts | {f"gates.{name}": item for name, item in gates.items()}

@@ -43,12 +43,12 @@ def _metadata(shipment: Shipment) -> list[str]:
         "machine-unlearning",
         *sorted(targets & {"onnx", "tflite", "mlpackage", "pte"}),
     ]
-    found = ["---", "library_name: unplug"]
+    lines = ["---", "library_name: unplug"]
     if shipment.delivery.license:
-        found.append(f"license: {json.dumps(shipment.delivery.license)}")
+        lines.append(f"license: {json.dumps(shipment.delivery.license)}")
     if manifest.model_type in PIPELINES:
-        found.append(f"pipeline_tag: {PIPELINES[manifest.model_type]}")
-    return [*found, "tags:", *(f"- {tag}" for tag in tags), "---"]
+        lines.append(f"pipeline_tag: {PIPELINES[manifest.model_type]}")
+    return [*lines, "tags:", *(f"- {tag}" for tag in tags), "---"]
 
 
 def _text(shipment: Shipment, directory: str) -> list[str]:

@@ -52,15 +52,15 @@ def write_triton(shipment: Shipment, folder: Path) -> None:
 def _chosen(folder: Path, precision: str) -> Artifact:
     from unplug.export import load_artifact
 
-    found = [load_artifact(path) for path in sorted(folder.glob("*.onnx"))]
-    for artifact in found:
+    artifacts = [load_artifact(path) for path in sorted(folder.glob("*.onnx"))]
+    for artifact in artifacts:
         if artifact.card.precision == precision:
             return artifact
-    has = ", ".join(artifact.card.precision for artifact in found)
+    has = ", ".join(artifact.card.precision for artifact in artifacts)
     why = f"no ONNX file of the precision {precision}" + (
         f"; it has {has}" if has else ", nor of any"
     )
-    raise InputError("the bundle", why, "Give --precision, or export with `--to onnx`")
+    raise InputError("the bundle", why, "Give `precision`, or export with `--to onnx`")
 
 
 def config(name: str, artifact: Artifact) -> str:

@@ -61,8 +61,8 @@ class Shipment:
     @property
     def release(self) -> int:
         """Its number as it was signed; 1 where nobody signed it."""
-        said = self.manifest.publication
-        return 1 if said is None or self.key is None else said.release
+        publication = self.manifest.publication
+        return 1 if publication is None or self.key is None else publication.release
 
     def identifier(self) -> str:
         """The name with all that no identifier has as underscores: what Gradle and Triton take.
@@ -70,9 +70,9 @@ class Shipment:
         Raises:
             InputError: it does not begin with a letter.
         """
-        found = re.sub(r"[^A-Za-z0-9_]", "_", self.name)
-        if not found[0].isalpha():
+        name = re.sub(r"[^A-Za-z0-9_]", "_", self.name)
+        if not name[0].isalpha():
             raise InputError(
-                f"the name {self.name[:80]!r}", "it must begin with a letter", "Give --pack-name"
+                f"the name {self.name[:80]!r}", "it must begin with a letter", "Give `pack_name`"
             )
-        return found
+        return name

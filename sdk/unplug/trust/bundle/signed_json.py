@@ -11,13 +11,13 @@ Reference: DSSE protocol 1.0.2; in-toto Attestation Framework, Statement v1.
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from unplug.core import parse_json
 
+T = TypeVar("T")
 LARGEST = 2**53 - 1
 """The largest integer that a double keeps apart from its neighbours; beyond it readers in other
 languages round.
@@ -36,14 +36,14 @@ def strict_json(raw: bytes) -> Any:
     value = parse_json(raw)
     level = [value]
     while level:
-        item = level.pop()
-        if isinstance(item, dict):
-            level += [*item, *item.values()]
-        elif isinstance(item, list):
-            level += item
-        elif isinstance(item, str):
-            item.encode()
-        elif isinstance(item, int | float) and not (math.isfinite(item) and abs(item) <= LARGEST):
+        part = level.pop()
+        if isinstance(part, dict):
+            level += [*part, *part.values()]
+        elif isinstance(part, list):
+            level += part
+        elif isinstance(part, str):
+            part.encode()
+        elif isinstance(part, int | float) and not (math.isfinite(part) and abs(part) <= LARGEST):
             raise ValueError(f"it holds a number beyond {LARGEST}, or none")
     return value
 
@@ -64,6 +64,23 @@ def canonical(value: Any) -> bytes:
     return rfc8785.dumps(value)
 
 
+def validated(kind: type[T], raw: bytes) -> T:
+    """A dataclass out of JSON.
+
+    Raises:
+        ValueError: says where it does not follow its schema.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
+        why = f"it does not follow its schema ({place}: {first['msg'][:200]})"
+        raise ValueError(why) from error
+
+
 def has_fields(value: Any, *required: str, optional: tuple[str, ...] = ()) -> bool:
     """Whether a JSON value is an object of just these fields."""
     return isinstance(value, dict) and {*required} <= value.keys() <= {*required, *optional}
@@ -73,7 +90,7 @@ def from_base64(text: Any) -> bytes | None:
     """Standard base64 with its padding, in the one spelling that encodes the bytes; else None."""
     try:
         raw = base64.b64decode(text, validate=True) if isinstance(text, str) else None
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
     return raw if raw is not None and base64.b64encode(raw).decode() == text else None
 
@@ -125,9 +142,9 @@ def read_dsse(value: Any, most: int) -> tuple[bytes, Sequence[tuple[str, bytes]]
     if not all(has_fields(item, "sig", optional=("keyid",)) for item in signatures):
         raise ValueError("a signature has other fields than DSSE's")
     payload = from_base64(value["payload"])
-    found = [(item.get("keyid"), from_base64(item["sig"])) for item in signatures]
-    if payload is None or any(raw is None for _, raw in found):
+    pairs = [(item.get("keyid"), from_base64(item["sig"])) for item in signatures]
+    if payload is None or any(raw is None for _, raw in pairs):
         raise ValueError("its base64 is not in the one standard spelling")
-    if not all(name is None or isinstance(name, str) for name, _ in found):
+    if not all(name is None or isinstance(name, str) for name, _ in pairs):
         raise ValueError("a signature names its key by no text")
-    return payload, [(name or "", raw or b"") for name, raw in found]
+    return payload, [(name or "", raw or b"") for name, raw in pairs]

@@ -24,9 +24,9 @@ CHAIN = (
     "valid now"
 )
 WRITE = {
-    "--name": "Use up to 200 letters, digits and _ . + -, a letter or digit first",
-    "--revokes": "Give the id that `unplug bundle inspect` shows",
-    "--answers": "Give the request's id in the ledger",
+    "name": "Use up to 200 letters, digits and _ . + -, a letter or digit first",
+    "revokes": "Give the id that `unplug bundle inspect` shows",
+    "answers": "Give the request's id in the ledger",
 }
 
 
@@ -67,22 +67,22 @@ class Signing:
             InputError: a name or id is none; the release has expired already, or its certificates
                 do not lead from the first to the last of them.
         """
-        said = self.publication
+        publication = self.publication
         for option, form, given in (
-            ("--name", NAME, (said.name,)),
-            ("--revokes", SHA256, said.revokes),
-            ("--answers", REQUEST, said.requests),
+            ("name", NAME, (publication.name,)),
+            ("revokes", SHA256, publication.revokes),
+            ("answers", REQUEST, publication.requests),
         ):
             if wrong := [text for text in given if form.fullmatch(text) is None]:
                 raise InputError(
-                    f"{option} {wrong[0][:60]!r}",
+                    f"`{option}` {wrong[0][:60]!r}",
                     "readers of bundles take no such text",
                     WRITE[option],
                 )
         now = now or datetime.now(UTC)
-        if not 1 <= said.release <= LARGEST:
+        if not 1 <= publication.release <= LARGEST:
             raise InputError(
-                f"--number {said.release}",
+                f"`number` {publication.release}",
                 f"releases are counted from 1 to {LARGEST}",
                 "Count up by one",
             )
@@ -90,15 +90,15 @@ class Signing:
         if ends is not None and ends <= now:
             why = "nobody could use what is signed: that time has passed"
             raise InputError(
-                f"--expires {self.publication.expires}",
+                f"`expires` {self.publication.expires}",
                 why,
                 "Give a later time, and check the clock",
             )
         if self.signer.chain:
             try:
-                check_chain(self.signer.chain, self.trust.roots, now, "--chain")
+                check_chain(self.signer.chain, self.trust.roots, now, "`chain`")
             except Refused as error:
-                raise InputError("--chain", error.why, CHAIN) from error
+                raise InputError("`chain`", error.why, CHAIN) from error
 
     def seal(self, folder: Path) -> None:
         """Writes the signature over all files of a folder, and checks it as every reader will.
@@ -125,7 +125,7 @@ class Signing:
             )
         except Refused as error:
             if error.verdict == "certificate":
-                raise InputError("--chain", error.why, CHAIN) from error
+                raise InputError("`chain`", error.why, CHAIN) from error
             why = "what it signed does not verify with its public key"
             raise InputError(
                 "the signing key", why, "Give the private and the public half of one P-256 key"

@@ -13,7 +13,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -150,16 +150,16 @@ def _folder(path: Path) -> BundleSource:
     while waiting:
         folder = waiting.pop()
         with os.scandir(path / folder) as items:
-            for item in items:
+            for entry in items:
                 seen += 1
                 if seen > 2 * MAX_FILES:
                     raise Refused(
                         "too-many", str(path), f"more than {2 * MAX_FILES} files are in it"
                     )
-                name = f"{folder}{item.name}"
-                if item.is_dir(follow_symlinks=False):
+                name = f"{folder}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
                     waiting.append(f"{name}/")
-                elif (status := item.stat(follow_symlinks=False)) and stat.S_ISREG(status.st_mode):
+                elif (status := entry.stat(follow_symlinks=False)) and stat.S_ISREG(status.st_mode):
                     sizes[name] = status.st_size
                 else:
                     odd.append(name)
@@ -181,6 +181,8 @@ def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
         BadZipFile: and what else `zipfile` raises on damage.
     """
     size = handle.seek(0, os.SEEK_END)
+    # The end record has 22 bytes where no comment follows, and the locator of a zip64, 20 bytes,
+    # stands right before it.
     handle.seek(max(0, size - 42))
     end = handle.read(42) or b""  # None: a file of the kernel that has nothing to say now
     if len(end) < 22 or end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7":
@@ -193,24 +195,25 @@ def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
 def _archive(path: Path, handle: BinaryIO) -> BundleSource:
     """Names and sizes of a bundle's archive."""
     opened = open_zip(handle)
-    files = [item for item in opened.infolist() if not item.filename.endswith("/")]
-    names = [item.orig_filename for item in files]
+    files = [info for info in opened.infolist() if not info.filename.endswith("/")]
+    names = [info.orig_filename for info in files]
     if (
         len(opened.infolist()) > MAX_FILES
-        or sum(item.file_size for item in files) > MAX_ARCHIVE_BYTES
+        or sum(info.file_size for info in files) > MAX_ARCHIVE_BYTES
     ):
         raise ValueError(f"more than {MAX_FILES} files, or {MAX_ARCHIVE_BYTES} bytes")
-    for item in files:
-        if not is_safe(item.orig_filename):
-            raise ValueError(f"it names an unsafe file {item.orig_filename[:80]!r}")
-        if item.flag_bits & 1 or item.compress_type not in (
+    for info in files:
+        if not is_safe(info.orig_filename):
+            raise ValueError(f"it names an unsafe file {info.orig_filename[:80]!r}")
+        # bit 0: encrypted
+        if info.flag_bits & 1 or info.compress_type not in (
             zipfile.ZIP_STORED,
             zipfile.ZIP_DEFLATED,
         ):
-            raise ValueError(f"{item.filename} is encrypted, or packed in a way that is not known")
+            raise ValueError(f"{info.filename} is encrypted, or packed in a way that is not known")
     if len(set(names)) < len(names):
         raise ValueError("it holds a file twice")
-    sizes = {item.filename: item.file_size for item in files}
+    sizes = {info.filename: info.file_size for info in files}
     return BundleSource(
         label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True
     )
@@ -255,10 +258,42 @@ def blocks(source: BundleSource, name: str) -> Iterator[bytes]:
 
 def digest(source: BundleSource, name: str) -> str:
     """SHA-256 of a file of a bundle, as 64 hexadecimal digits."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for block in blocks(source, name):
-        found.update(block)
-    return found.hexdigest()
+        hashed.update(block)
+    return hashed.hexdigest()
+
+
+def check_listed(source: BundleSource, listed: Set[str]) -> None:
+    """Refuses a bundle that lacks a file that is listed, or holds one that is not.
+
+    Raises:
+        Refused: ``missing`` or ``unlisted``.
+    """
+    for name in sorted(listed - source.sizes.keys()):
+        raise Refused("missing", source.label, f"{name} is missing")
+    for name in sorted({*source.sizes, *source.odd} - listed - {SIGNATURE}):
+        raise Refused("unlisted", source.label, f"{name[:200]!r} is not in the manifest")
+
+
+def check_bytes(source: BundleSource, sizes: Mapping[str, int], files: Mapping[str, str]) -> None:
+    """Refuses a bundle of which a file is another than is listed; all sizes before any hash.
+
+    Args:
+        source: that holds all of them.
+        sizes: bytes of each.
+        files: SHA-256 of each.
+
+    Raises:
+        Refused: ``wrong-size`` or ``changed``.
+    """
+    for name in sorted(sizes):
+        if source.sizes[name] != sizes[name]:
+            source.open(name).close()  # which names a pointer for what it is
+            raise Refused("wrong-size", source.label, f"{name} was changed")
+    for name in sorted(sizes):
+        if digest(source, name) != files[name]:
+            raise Refused("changed", source.label, f"{name} was changed")
 
 
 def holds_manifest(source: BundleSource) -> None:

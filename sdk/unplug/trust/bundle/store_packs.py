@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from unplug.core import STRICT, InputError, atomic_dir, check_replaceable, sha256_file
+from unplug.core import STRICT, InputError, atomic_dir, check_replaceable
 
-from .bundle import manifest_of, unpack, verify_bundle
+from .bundle import inventory, manifest_of, unpack, verify_bundle
 from .envelope import MAX_SIGNATURE_BYTES, read_envelope
 from .manifest import MAX_MANIFEST_BYTES, FileEntry, Manifest
+from .p256 import PublicKey
 from .pack_hub import write_hub
 from .pack_ios import write_ios
 from .pack_play import write_play
@@ -94,27 +95,20 @@ def pack_for(
     if trust is None and not allow_unsigned:
         why = "only what somebody trusted signed is delivered, and nobody is trusted"
         raise InputError(
-            str(bundle), why, "Give --trust KEY.pub, or --allow-unsigned, and the pack says so"
+            str(bundle), why, "Give `trust=KEY.pub`, or `allow_unsigned`, and the pack says so"
         )
     check_replaceable(out, RECORD, ("*",))
     manifest = verify_bundle(bundle, None if allow_unsigned and trust is None else trust)
     with open_source(bundle) as source, atomic_dir(out, owner=RECORD) as folder:
         shipped = _shipment(source, manifest, trust, delivery or Delivery())
         STORES[store](shipped, folder)
-        files = {
-            path.relative_to(folder).as_posix(): FileEntry(
-                sha256=sha256_file(path), bytes=path.stat().st_size
-            )
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        }
         record = PackRecord(
             store=store,
             name=shipped.name,
             bundle=shipped.id,
             signed_by=shipped.key,
             warning=None if shipped.key else UNSIGNED,
-            files=files,
+            files={name: FileEntry(**entry) for name, entry in inventory(folder).items()},
         )
         (folder / RECORD).write_bytes(canonical(asdict(record)) + b"\n")
     return record
@@ -129,23 +123,17 @@ def _shipment(
     raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
     if manifest_of(raw, source.label) != manifest:
         raise Refused("changed", source.label, f"{MANIFEST} was changed since it was verified")
-    signature = (
-        read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES) if SIGNATURE in source.sizes else None
-    )
-    key = (
-        None
-        if signature is None or trust is None
-        else trust.key(read_envelope(signature, source.label).hint)
-    )
-    name = delivery.name or (
-        manifest.publication.name if manifest.publication else manifest.model_type
-    )
+    signature: bytes | None = None
+    key: PublicKey | None = None
+    if SIGNATURE in source.sizes:
+        signature = read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES)
+        if trust is not None:
+            key = trust.key(read_envelope(signature, source.label).hint)
+    product = manifest.publication.name if manifest.publication else manifest.model_type
+    name = delivery.name or product
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}", name):
-        raise InputError(
-            f"--pack-name {name[:80]!r}",
-            "it is no name of a folder",
-            "Use letters, digits, _ . and -",
-        )
+        why = "it is no name of a folder"
+        raise InputError(f"`pack_name` {name[:80]!r}", why, "Use letters, digits, _ . and -")
 
     def copy(folder: Path) -> None:
         folder.mkdir(parents=True)

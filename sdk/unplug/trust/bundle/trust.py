@@ -87,13 +87,13 @@ def read_trust(path: Path) -> Trust:
         return Trust(roots=read_certificates(path))
     if raw.lstrip()[:1] != b"{":
         return Trust(keys=(public_key(raw.decode("ascii", "replace"), str(path)),))
-    found = read_dataclass(TrustFile, path, InputError, max_bytes=MAX_KEY_BYTES)
+    file = read_dataclass(TrustFile, path, InputError, max_bytes=MAX_KEY_BYTES)
     return Trust(
-        keys=tuple(public_key(text, str(path)) for text in found.keys),
-        name=found.name,
-        minimum_release=found.minimum_release,
-        revoked=frozenset(found.revoked),
-        superseded=frozenset(found.superseded),
+        keys=tuple(public_key(text, str(path)) for text in file.keys),
+        name=file.name,
+        minimum_release=file.minimum_release,
+        revoked=frozenset(file.revoked),
+        superseded=frozenset(file.superseded),
     )
 
 
@@ -102,7 +102,7 @@ def together(trusts: list[Trust]) -> Trust:
     names = {trust.name for trust in trusts} - {None}
     if len(names) > 1:
         raise InputError(
-            "--trust", "two files expect bundles of different names", "Give one file a product"
+            "`trust`", "two files expect bundles of different names", "Give one file a product"
         )
     return Trust(
         keys=tuple(key for trust in trusts for key in trust.keys),

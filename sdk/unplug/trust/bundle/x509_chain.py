@@ -27,8 +27,8 @@ MAX_CHAIN, MAX_CERTIFICATE_BYTES = 8, 16384
 MAX_DEPTH = 4
 """Certificates between the signer's and a root."""
 _GET = (
-    "Get a bundle that is signed under a root that you trust, or give that root with --trust "
-    "ROOT.pem"
+    "Get a bundle that is signed under a root that you trust, or give that root with "
+    "`trust=ROOT.pem`"
 )
 
 
@@ -43,14 +43,18 @@ def read_certificates(path: Path) -> tuple[bytes, ...]:
 
     raw = read_regular(path, max_bytes=MAX_CHAIN * 2 * MAX_CERTIFICATE_BYTES)
     try:
-        found = tuple(item.public_bytes(Encoding.DER) for item in load_pem_x509_certificates(raw))
+        certificates = tuple(
+            item.public_bytes(Encoding.DER) for item in load_pem_x509_certificates(raw)
+        )
     except ValueError as error:
         raise InputError(
             str(path),
             "it holds no certificates in PEM form",
             "Give a file of BEGIN CERTIFICATE blocks",
         ) from error
-    if len(found) > MAX_CHAIN or any(len(item) > MAX_CERTIFICATE_BYTES for item in found):
+    if len(certificates) > MAX_CHAIN or any(
+        len(item) > MAX_CERTIFICATE_BYTES for item in certificates
+    ):
         why = (
             f"it holds more than {MAX_CHAIN} certificates, or one of more than "
             f"{MAX_CERTIFICATE_BYTES} bytes"
@@ -58,7 +62,7 @@ def read_certificates(path: Path) -> tuple[bytes, ...]:
         raise InputError(
             str(path), why, "Give the signer's certificate and those above it, and nothing else"
         )
-    return found
+    return certificates
 
 
 def key_of(certificate: bytes) -> PublicKey:
@@ -86,13 +90,14 @@ def _loaded(certificate: bytes) -> Certificate:
     from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 
     try:
-        found = load_der_x509_certificate(certificate)
-        found.public_key()
-        if found.public_bytes(Encoding.DER) != certificate:
+        loaded = load_der_x509_certificate(certificate)
+        loaded.public_key()
+        # else one certificate has several spellings, and hashes of it are no name
+        if loaded.public_bytes(Encoding.DER) != certificate:
             raise ValueError("it is followed by other bytes")
     except (InvalidVersion, UnsupportedAlgorithm, TypeError) as error:
         raise ValueError(str(error)) from error
-    return found
+    return loaded
 
 
 def check_chain(

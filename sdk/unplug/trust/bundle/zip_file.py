@@ -12,17 +12,18 @@ from .bundle import read_manifest
 from .envelope import MAX_SIGNATURE_BYTES
 from .manifest import MAX_MANIFEST_BYTES
 from .refused import Refused
-from .source import MANIFEST, MAX_ARCHIVE_BYTES, SIGNATURE, blocks, open_source, read_whole
-
-# the earliest time that a zip file knows: when it was packed is nobody's business
-_LONG_AGO = (
-    1980,
-    1,
-    1,
-    0,
-    0,
-    0,
+from .source import (
+    MANIFEST,
+    MAX_ARCHIVE_BYTES,
+    SIGNATURE,
+    blocks,
+    check_listed,
+    open_source,
+    read_whole,
 )
+
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+"""The earliest time that a zip file knows: when it was packed is nobody's business."""
 _MODE = 0o100644 << 16
 
 
@@ -50,15 +51,7 @@ def pack_bundle(bundle: Path, out: Path) -> str:
             raise OutputError(
                 str(out), f"it holds more than {MAX_ARCHIVE_BYTES} bytes", "Ship it as a folder"
             )
-        for name in sorted(
-            (source.sizes.keys() | {*source.odd}) ^ (manifest.files.keys() | whole.keys())
-        ):
-            missing = name in manifest.files
-            raise Refused(
-                "missing" if missing else "unlisted",
-                source.label,
-                f"{name[:200]!r} is {_WHY[missing]}",
-            )
+        check_listed(source, manifest.files.keys() | {MANIFEST})
         with (
             atomic_path(out) as temporary,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
@@ -66,20 +59,18 @@ def pack_bundle(bundle: Path, out: Path) -> str:
             for name, content in sorted(whole.items()):
                 archive.writestr(_entry(name), content, zipfile.ZIP_DEFLATED)
             for name, entry in sorted(manifest.files.items()):
-                found = hashlib.sha256()
+                hashed = hashlib.sha256()
                 with archive.open(_entry(name), "w") as target:
                     for block in blocks(source, name):
-                        found.update(block)
+                        hashed.update(block)
                         target.write(block)
-                if found.hexdigest() != entry.sha256:
+                if hashed.hexdigest() != entry.sha256:
                     raise Refused("changed", source.label, f"{name} was changed")
     return hashlib.sha256(raw).hexdigest()
 
 
-_WHY = {True: "missing", False: "not in the manifest"}
-
-
 def _entry(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, _LONG_AGO)
+    # Unix (3) on every system: else the same bundle packed on Windows has other bytes
     info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, _MODE, 3
     return info

@@ -40,7 +40,7 @@ def draft_answer(
         InputError: no such request.
         OutputError: `out` holds something else, or cannot be written.
     """
-    found = pick(ledger.requests(), request)
+    asked = pick(ledger.requests(), request)
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
@@ -50,13 +50,13 @@ def draft_answer(
     )
     environment.filters |= {"md": markdown_text, "day": ledger.day}
     text = environment.get_template(f"{ANSWER}.j2").render(
-        request=found,
+        request=asked,
         certificate=certificate,
-        ended=next((entry for entry in reversed(found.history) if entry.kind in ENDS), None),
+        ended=next((entry for entry in reversed(asked.history) if entry.kind in ENDS), None),
         blank=blank,
-        informed=[entry for entry in found.history if entry.kind == "informed"],
-        searches=[entry for entry in found.history if "trace_sha256" in entry.facts],
-        held_out=certificate is None and only_held_out(found.history),
+        informed=[entry for entry in asked.history if entry.kind == "informed"],
+        searches=[entry for entry in asked.history if "trace_sha256" in entry.facts],
+        held_out=certificate is None and only_held_out(asked.history),
     )
     with atomic_dir(out, owner=ANSWER, ours=(), private=True) as folder:
         (folder / ANSWER).write_text(text, encoding="utf-8")

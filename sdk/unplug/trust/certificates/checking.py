@@ -77,20 +77,20 @@ def check_certificate(
     """
     policy, where = policy or CertificatePolicy(), str(file)
     certificate = open_certificate(file, key)
-    said = policy.ledger_key or certificate.ledger.vkey
-    entries = proven_entries(certificate.ledger, Verifier.parse(said), where)
-    found = _about_request(certificate, entries, request, where)
+    vkey = policy.ledger_key or certificate.ledger.vkey
+    entries = proven_entries(certificate.ledger, Verifier.parse(vkey), where)
+    problems = _about_request(certificate, entries, request, where)
     if certificate.model.bundle != (id_ := bundle_id(bundle)):
-        found.append(
+        problems.append(
             f"it is about the bundle {certificate.model.bundle[:16]}, and this is {id_[:16]}"
         )
     else:
-        found += _about_bundle(
+        problems += _about_bundle(
             certificate, bundle, _trusted(bundle, certificate, key, policy, trust)
         )
-    found += policy.problems(certificate, now or utc_now())
+    problems += policy.problems(certificate, now or utc_now())
     source = "the policy" if policy.ledger_key else "the certificate itself"
-    return CheckedCertificate(certificate=certificate, problems=tuple(found), ledger_key=source)
+    return CheckedCertificate(certificate=certificate, problems=tuple(problems), ledger_key=source)
 
 
 def _trusted(
@@ -119,47 +119,46 @@ def _about_request(
 ) -> list[str]:
     """Whether it is about the request that is asked for, and says of it what the ledger does."""
     request = certificate.request
-    found = (
-        []
-        if wanted in (None, request.id)
-        else [f"it is about the request {request.id}, and not {wanted}"]
-    )
+    other = f"it is about the request {request.id}, and not {wanted}"
+    problems = [] if wanted in (None, request.id) else [other]
     try:
         known = request_line(request.id, certificate.model.bundle, entries, where)
     except CheckFailed as error:
-        return [*found, error.why]
-    found += [
+        return [*problems, error.why]
+    problems += [
         f"it says {getattr(request, name)!r} as {name!r} of the request, and the ledger "
         f"{getattr(known, name)!r}"
         for name in _other(request, known)
     ]
+    problems += _about_places(certificate, entries)
+    newest = entries[-1]
+    if certificate.issued < newest.at:
+        problems.append(
+            f"it says that it was issued before {newest.at}, the time of entry {newest.sequence} "
+            "in it"
+        )
+    if certificate.not_claimed != NOT_CLAIMED:
+        problems.append("what it does not claim is not what every certificate says of that")
+    return problems
+
+
+def _about_places(certificate: Certificate, entries: tuple[LedgerEntry, ...]) -> list[str]:
+    """Whether its searches stand in the ledger, and its places are what those can have told."""
     searches = {
         (entry.sequence, entry.at, entry.facts.get("trace_sha256"))
         for entry in entries
-        if request.id in entry.requests
+        if certificate.request.id in entry.requests
     }
-    found += [
+    problems = [
         f"the ledger in it records no such search as that of {line.system[:60]!r}"
         for line in certificate.searches
         if (line.entry, line.at, line.trace_sha256) not in searches
     ]
     if tuple(line.place for line in certificate.places) != PLACES:
-        found.append("it does not say something of every kind of place")
+        problems.append("it does not say something of every kind of place")
     made = {line.entry for line in certificate.searches}
-    found += unlike_places(
-        certificate.places,
-        certificate.searches,
-        [entry.facts for entry in entries if entry.sequence in made],
-    )
-    newest = entries[-1]
-    if certificate.issued < newest.at:
-        found.append(
-            f"it says that it was issued before {newest.at}, the time of entry {newest.sequence} "
-            "in it"
-        )
-    if certificate.not_claimed != NOT_CLAIMED:
-        found.append("what it does not claim is not what every certificate says of that")
-    return found
+    facts = [entry.facts for entry in entries if entry.sequence in made]
+    return problems + unlike_places(certificate.places, certificate.searches, facts)
 
 
 def _about_bundle(certificate: Certificate, bundle: Path, manifest: Manifest) -> list[str]:
@@ -168,10 +167,10 @@ def _about_bundle(certificate: Certificate, bundle: Path, manifest: Manifest) ->
         *_other(certificate.model, model_line(bundle, manifest)),
         *_other(certificate.evidence, evidence_of(bundle, manifest)),
     ]
-    found = [f"what it says as {name!r} is not what the bundle says" for name in other]
+    problems = [f"what it says as {name!r} is not what the bundle says" for name in other]
     if why := unanswered(manifest, certificate.request.id):
-        found.append(why)
-    return found
+        problems.append(why)
+    return problems
 
 
 def _other(said: Any, known: Any) -> list[str]:

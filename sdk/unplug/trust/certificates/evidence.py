@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, Estimate, InputError, ReportError
-from unplug.trust.bundle import CERTIFIED, EXACT, Gate, Manifest, bundle_id, open_source, read_whole
+from unplug.trust.bundle import (
+    CERTIFIED,
+    EXACT,
+    Gate,
+    Manifest,
+    bundle_id,
+    open_source,
+    read_whole,
+    validated,
+)
 
 from .certificate import (
     AttackLine,
@@ -96,11 +105,11 @@ def unanswered(manifest: Manifest, id: str) -> str | None:
 
 def model_line(bundle: Path, manifest: Manifest) -> ModelLine:
     """The model of a bundle that was verified, in hashes."""
-    said, lineage = manifest.publication, manifest.lineage
+    publication, lineage = manifest.publication, manifest.lineage
     return ModelLine(
         bundle=bundle_id(bundle),
-        product=None if said is None else said.name,
-        release=None if said is None else said.release,
+        product=None if publication is None else publication.name,
+        release=None if publication is None else publication.release,
         model_type=manifest.model_type,
         original_sha256=lineage.original_sha256,
         checkpoint_sha256=lineage.checkpoint_sha256,
@@ -124,51 +133,48 @@ def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
         ReportError: it has no audit, or one of another form, or without a model that never saw
             them.
     """
-    audit = _audit(bundle, manifest)
+    where = f"{bundle}/{AUDIT}"
+    audit = _audit(bundle, manifest, where)
     roles = {model.role: model for model in reversed(audit.models)}
     if not {"unlearned", "retrained"} <= roles.keys():
-        raise ReportError(
-            f"{bundle}/{AUDIT}",
-            "it compares with no model that never saw them",
-            "Audit with an oracle or a fleet",
-        )
+        why = "it compares with no model that never saw them"
+        raise ReportError(where, why, "Audit with an oracle or a fleet")
     released, never, before = roles["unlearned"], roles["retrained"], roles.get("original")
     if not released.attacks:
-        raise ReportError(
-            f"{bundle}/{AUDIT}", "no attack was made on the released model", "Audit it again"
-        )
-    judged = {gate.name for gate in manifest.gates}
-    shown: Shown = (
-        "equality" if EXACT in judged else "certification" if CERTIFIED in judged else "attacks"
-    )
+        raise ReportError(where, "no attack was made on the released model", "Audit it again")
     who: dict[Who, AuditedModel] = {"released": released, "never saw them": never}
     if before is not None:
         who["before"] = before
     if not all("test" in model.utility for model in who.values()):
-        raise ReportError(
-            f"{bundle}/{AUDIT}",
-            "it has no use of a model on people whom none saw",
-            "Audit it again",
-        )
-    use = tuple(
-        UseLine(who=name, error=model.utility["test"].error, samples=model.utility["test"].n)
-        for name, model in who.items()
-    )
+        why = "it has no use of a model on people whom none saw"
+        raise ReportError(where, why, "Audit it again")
+    tested = {name: model.utility["test"] for name, model in who.items()}
     fleet = audit.settings.get("fleet")
     return Evidence(
-        shown_by=shown,
+        shown_by=_way(manifest.gates),
         beside="models of a fleet, none trained on them"
         if fleet
         else "a model trained without them",
         attacks=tuple(_attack(name, released, never, before) for name in sorted(released.attacks)),
-        use=use,
-        unit="years" if released.utility["test"].mae is not None else "loss",
+        use=tuple(
+            UseLine(who=name, error=use.error, samples=use.n) for name, use in tested.items()
+        ),
+        unit="loss" if tested["released"].mae is None else "years",
         too_few=audit.too_few,
         alarms=tuple(alarm.get("message", "") for alarm in audit.alarms),
         gates=tuple(map(_gate, manifest.gates)),
-        overrides=overrides_of(manifest.gates),
+        overrides=tuple(
+            OverrideLine(gate=gate.name, reason=gate.override)
+            for gate in manifest.gates
+            if gate.override is not None
+        ),
         skipped=audit.skipped,
     )
+
+
+def _way(gates: Sequence[Gate]) -> Shown:
+    judged = {gate.name for gate in gates}
+    return "equality" if EXACT in judged else "certification" if CERTIFIED in judged else "attacks"
 
 
 def _gate(gate: Gate) -> GateLine:
@@ -179,14 +185,6 @@ def _gate(gate: Gate) -> GateLine:
         comparison=gate.comparison,
         passed=gate.passed,
         unit=gate.unit,
-    )
-
-
-def overrides_of(gates: Sequence[Gate]) -> tuple[OverrideLine, ...]:
-    """The gates that did not hold and were overridden, with the reason that stands in the manifest."""
-    reasons = [(gate.name, getattr(gate, "override", None)) for gate in gates]
-    return tuple(
-        OverrideLine(gate=name, reason=reason) for name, reason in reasons if reason is not None
     )
 
 
@@ -207,26 +205,15 @@ def _attack(
     )
 
 
-def _audit(bundle: Path, manifest: Manifest) -> BundledAudit:
-    from pydantic import TypeAdapter, ValidationError
-
-    where = f"{bundle}/{AUDIT}"
+def _audit(bundle: Path, manifest: Manifest, where: str) -> BundledAudit:
     if AUDIT not in manifest.files:
-        raise ReportError(
-            where, "the bundle holds no audit", "Release it with `unplug release`, which audits"
-        )
+        why = "the bundle holds no audit"
+        raise ReportError(where, why, "Release it with `unplug release`, which audits")
     with open_source(bundle) as source:
         raw = read_whole(source, AUDIT, MAX_AUDIT_BYTES)
     if hashlib.sha256(raw).hexdigest() != manifest.files[AUDIT].sha256:
         raise InputError(where, "it was changed while it was read", "Verify the bundle again")
     try:
-        report: BundledAudit = TypeAdapter(BundledAudit).validate_json(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
-        raise ReportError(
-            where,
-            f"it does not follow its schema ({place}: {first['msg'][:200]})",
-            "Release it again",
-        ) from error
-    return report
+        return validated(BundledAudit, raw)
+    except ValueError as error:
+        raise ReportError(where, str(error), "Release it again") from error

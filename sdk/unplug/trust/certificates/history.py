@@ -69,13 +69,13 @@ def proven_entries(line: LedgerLine, verifier: Verifier, where: str) -> tuple[Le
             f"it carries more than {MAX_ENTRIES} entries of a ledger",
             "Get it again from whoever issued it",
         )
-    found = []
-    for item in line.entries:
+    entries = []
+    for entry in line.entries:
         proof = InclusionProof(
-            checkpoint=line.checkpoint, entry=item.entry, index=item.index, path=item.path
+            checkpoint=line.checkpoint, entry=entry.entry, index=entry.index, path=entry.path
         )
-        found.append(check_proof(proof, verifier, f"{where}, entry {item.index}").entry)
-    return tuple(sorted(found, key=lambda entry: entry.sequence))
+        entries.append(check_proof(proof, verifier, f"{where}, entry {entry.index}").entry)
+    return tuple(sorted(entries, key=lambda entry: entry.sequence))
 
 
 def request_line(id: str, bundle: str, entries: Sequence[LedgerEntry], where: str) -> RequestLine:
@@ -103,25 +103,7 @@ def request_line(id: str, bundle: str, entries: Sequence[LedgerEntry], where: st
     if (over := _over(opened, mine)) is not None:
         why = f"the request {id} is {over.kind} (entry {over.sequence})"
         raise CheckFailed(where, why, "There is nothing to certify")
-    released = [entry for entry in mine if _released(entry) and bundle in entry.facts.values()]
-    if released and not any(entry.kind == RELEASE for entry in mine):
-        raise CheckFailed(
-            where,
-            f"other models hold samples of the request {id}",
-            "Certify when those are released as well",
-        )
-    if not released:
-        fix = f"After the release: unplug ledger record release {id} --file BUNDLE/manifest.json"
-        if only_held_out(mine):
-            fix = (
-                "No model was trained on whom it names: draft the answer by `unplug certificate "
-                f"templates {id}`"
-            )
-        raise CheckFailed(
-            where,
-            f"the ledger records no release of the bundle {bundle[:16]} for the request {id}",
-            fix,
-        )
+    released = _released_last(id, bundle, mine, where)
     days = [entry for entry in mine if entry.kind in DATED][-1]
     answered = next((entry for entry in mine if entry.kind == "answered"), None)
     return RequestLine(
@@ -130,11 +112,29 @@ def request_line(id: str, bundle: str, entries: Sequence[LedgerEntry], where: st
         due=_day(days.due, where),
         extended=any(entry.kind == "extended" for entry in mine),
         identity_checked=bool(opened.note) or any(entry.kind == "identity" for entry in mine),
-        released=released[-1].at,
+        released=released.at,
         answered=None if answered is None else answered.at,
         informed=sum(entry.kind == "informed" for entry in mine),
         answered_on=None if answered is None else answered.day,
     )
+
+
+def _released_last(id: str, bundle: str, entries: Sequence[LedgerEntry], where: str) -> LedgerEntry:
+    """The last entry by which a bundle was released for a request."""
+    released = [entry for entry in entries if _released(entry) and bundle in entry.facts.values()]
+    if not released:
+        why = f"the ledger records no release of the bundle {bundle[:16]} for the request {id}"
+        fix = f"After the release: unplug ledger record release {id} --file BUNDLE/manifest.json"
+        if only_held_out(entries):
+            fix = (
+                "No model was trained on whom it names: draft the answer by `unplug certificate "
+                f"templates {id}`"
+            )
+        raise CheckFailed(where, why, fix)
+    if not any(entry.kind == RELEASE for entry in entries):
+        why = f"other models hold samples of the request {id}"
+        raise CheckFailed(where, why, "Certify when those are released as well")
+    return released[-1]
 
 
 def _released(entry: LedgerEntry) -> bool:

@@ -120,13 +120,13 @@ def _gathered(
     """What ledger, bundle and searches say, once each of them was checked; see `issue_certificate`."""
     refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
     request = pick(ledger.requests(), id)
-    said = request_line(id, bundle_id(bundle), request.history, f"request {id}")
+    line = request_line(id, bundle_id(bundle), request.history, f"request {id}")
     manifest = _verified(bundle, trust)
     if why := unanswered(manifest, id):
         raise CheckFailed(
             f"request {id}",
             why,
-            "A release with --request or --all-open names those that it answers",
+            "A release with `unplug release ... --request` or `--all-open` names those that it answers",
         )
     searched = [read_trace(path, request, system) for system, path in traces.items()]
     searches = tuple(search for _, search in searched)
@@ -140,7 +140,7 @@ def _gathered(
         issuer=issuer,
         searches=searches,
         not_claimed=NOT_CLAIMED,
-        request=said,
+        request=line,
         ledger=entries,
         model=model_line(bundle, manifest),
         evidence=evidence_of(bundle, manifest),

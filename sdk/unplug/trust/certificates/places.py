@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, get_args
 
@@ -45,6 +45,14 @@ KEPT = {
     "earlier bundles": "files made from a model that saw the person",
     "lists and reports": "the name or an id stands there",
 }
+KINDS: dict[str, PlaceName] = {
+    "checkpoint": "checkpoints",
+    "weights": "checkpoints",
+    "references": "references and folds",
+    "bundle": "earlier bundles",
+    "exported file": "earlier bundles",
+}
+"""Of traced places, where the kind alone says it."""
 REMAINS = ("holds", "remembers", "derived", "names")
 """How places stand, by `unplug trace`, that are to be cleared."""
 NOBODY = "not searched, and nothing was said"
@@ -100,9 +108,11 @@ def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, Se
         InputError: it is no such file, or the ledger holds no such search for this request: it was
             edited, or made without ``--request``.
     """
-    found = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
-    if not found.searched:
-        raise InputError(str(path), "it searched no folder", "Search with --in DIR or --search DIR")
+    trace = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
+    if not trace.searched:
+        raise InputError(
+            str(path), "it searched no folder", "Search with `unplug trace ... --in DIR`"
+        )
     sha256 = json_sha256(read_json(path, max_bytes=MAX_TRACE_BYTES))
     entry = next(
         (item for item in request.history if item.facts.get("trace_sha256") == sha256), None
@@ -116,12 +126,12 @@ def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, Se
         )
     line = SearchLine(
         system=system,
-        folders=len(found.searched),
+        folders=len(trace.searched),
         trace_sha256=sha256,
         entry=entry.sequence,
         at=entry.at,
     )
-    return found, line
+    return trace, line
 
 
 def said_place(text: str) -> PlaceLine:
@@ -130,32 +140,23 @@ def said_place(text: str) -> PlaceLine:
     Raises:
         InputError: no such place or outcome; or kept or unknown without why.
     """
-    name, _, rest = text.partition("=")
-    outcome, _, why = (part.strip() for part in rest.partition(":"))
-    if name.strip() not in PLACES:
-        raise InputError(
-            f"--place {text[:80]}", "there is no such place", f"Use one of: {', '.join(PLACES)}"
-        )
+    place, _, rest = text.partition("=")
+    name, (outcome, _, why) = place.strip(), (part.strip() for part in rest.partition(":"))
+
+    def refusal(why: str, fix: str) -> InputError:
+        return InputError(f"`place={text[:80]}`", why, fix)
+
+    if name not in PLACES:
+        raise refusal("there is no such place", f"Use one of: {', '.join(PLACES)}")
     if outcome not in get_args(Outcome):
-        raise InputError(
-            f"--place {text[:80]}",
-            "no outcome is said",
-            f"Write for example 'backups=kept: overwritten after 30 days'; "
-            f"outcomes are {', '.join(get_args(Outcome))}",
-        )
+        known = ", ".join(get_args(Outcome))
+        example = "Write for example 'backups=kept: overwritten after 30 days'"
+        raise refusal("no outcome is said", f"{example}; outcomes are {known}")
     if outcome in ("kept", "unknown") and not why:
-        raise InputError(
-            f"--place {text[:80]}",
-            f"it does not say why it is {outcome}",
-            "Write the reason behind a colon",
-        )
+        raise refusal(f"it does not say why it is {outcome}", "Write the reason behind a colon")
     if len(why) > MAX_WHY or not why.isprintable():
-        raise InputError(
-            f"--place {text[:80]}",
-            f"its reason is no line of at most {MAX_WHY} characters",
-            "Shorten it",
-        )
-    return PlaceLine(place=name.strip(), outcome=outcome, count=None, why=why, by="operator")  # type: ignore[arg-type]
+        raise refusal(f"its reason is no line of at most {MAX_WHY} characters", "Shorten it")
+    return PlaceLine(place=name, outcome=outcome, count=None, why=why, by="operator")  # type: ignore[arg-type]
 
 
 def place_lines(
@@ -176,19 +177,11 @@ def place_lines(
     """
     words = {line.place: line for line in said}
     if len(words) < len(said):
-        raise InputError("--place", "one kind of place is given twice", "Say one thing of each")
-    found = {name: _found(name, traces, everybody) for name in PLACES}
+        raise InputError("`place`", "one kind of place is given twice", "Say one thing of each")
+    lines = [_found(name, traces, everybody) for name in PLACES]
     return tuple(
-        PlaceLine(
-            place=name,
-            outcome=words[name].outcome,
-            count=found[name].count,
-            why=words[name].why,
-            by="operator",
-        )
-        if name in words
-        else found[name]
-        for name in PLACES
+        line if (word := words.get(line.place)) is None else replace(word, count=line.count)
+        for line in lines
     )
 
 
@@ -212,7 +205,7 @@ def unlike_places(
         places, searches: of a certificate.
         facts: of the ledger's entries of these searches; those of older ledgers say less.
     """
-    found = []
+    problems = []
     for line in places:
         kept, closed = (
             any(f"{word}{line.place}" in item for item in facts) for word in (FACT, CLOSED)
@@ -222,20 +215,20 @@ def unlike_places(
             None,
             NOBODY,
         ):
-            found.append(f"{line.place}: nobody said {line.outcome!r} of it")
+            problems.append(f"{line.place}: nobody said {line.outcome!r} of it")
         elif line.by != "search":
             continue
         elif line.place not in SEARCHED or not any(search.folders > 0 for search in searches):
-            found.append(f"{line.place}: {line.outcome} by a search, and there was none")
+            problems.append(f"{line.place}: {line.outcome} by a search, and there was none")
         elif re.sub(r"\d+", "0", line.why) not in _reasons(line):
-            found.append(f"{line.place}: {line.why[:80]!r} is not what a search says of it")
+            problems.append(f"{line.place}: {line.why[:80]!r} is not what a search says of it")
         elif line.outcome not in (
             ("kept",) if kept else ("kept", "unknown") if closed else get_args(Outcome)
         ):
-            found.append(
+            problems.append(
                 f"{line.place}: {line.outcome}, and the ledger's entry of the search says otherwise"
             )
-    return found
+    return problems
 
 
 def _reasons(line: PlaceLine) -> tuple[str, ...]:
@@ -285,38 +278,37 @@ def remainder_on_record(request: Request) -> str:
     ]
     if not kept:  # a search of before kinds of places were told
         kept = [f"{search.facts[name]} that {name}" for name in REMAINS if name in search.facts]
-    found = f"kept: {', '.join(kept)}" if kept else "nothing found that is kept"
+    told = f"kept: {', '.join(kept)}" if kept else "nothing found that is kept"
     beyond = ", ".join(name for name in PLACES if name not in SEARCHED)
-    return f"{found}, by the search of entry {search.sequence}; not searched: {beyond}"
+    return f"{told}, by the search of entry {search.sequence}; not searched: {beyond}"
 
 
 def _found(name: PlaceName, traces: Sequence[TraceFile], everybody: bool) -> PlaceLine:
     if not traces or name not in SEARCHED:
         return PlaceLine(place=name, outcome="unknown", count=None, why=NOBODY, by="nobody")
-    places = [(trace, place) for trace in traces for place in trace.places]
-    mine = [(trace, place) for trace, place in places if _kind(place) == name]
-    closed = [place for _, place in mine if place.standing == "unknown"]
+
+    def line(outcome: Outcome, count: int, why: str = "") -> PlaceLine:
+        return PlaceLine(place=name, outcome=outcome, count=count, why=why, by="search")
+
+    places = [(place, place.path in trace.purged) for trace in traces for place in trace.places]
+    mine = [(place, purged) for place, purged in places if _kind(place) == name]
+    closed = sum(place.standing == "unknown" for place, _ in mine)
     hiding = sum(
         place.standing == "unknown" and place.kind in ANYTHING and _kind(place) != name
-        for _, place in places
+        for place, _ in places
     )
-    here = [(trace, place) for trace, place in mine if place.standing not in ("forgot", "unknown")]
-    left = [place for trace, place in here if place.path not in trace.purged]
-    if left:
-        more = f"; {len(closed) + hiding} more {_MORE}" if closed or hiding else ""
-        return PlaceLine(
-            place=name, outcome="kept", count=len(left), why=f"{KEPT[name]}{more}", by="search"
-        )
+    here = [purged for place, purged in mine if place.standing not in ("forgot", "unknown")]
+    if left := here.count(False):
+        more = f"; {closed + hiding} more {_MORE}" if closed or hiding else ""
+        return line("kept", left, f"{KEPT[name]}{more}")
     if closed:
-        why = f"{len(closed)} of them {_MORE}"
-        return PlaceLine(place=name, outcome="unknown", count=len(closed), why=why, by="search")
+        return line("unknown", closed, f"{closed} of them {_MORE}")
+    hidden = f"{hiding} files or folders {_MORE}" if hiding else ""
     if here:
-        why = f"{hiding} files or folders {_MORE}" if hiding else ""
-        return PlaceLine(place=name, outcome="deleted", count=len(here), why=why, by="search")
+        return line("deleted", len(here), hidden)
     if hiding or not everybody:
-        why = f"none found, and {hiding} files or folders {_MORE}" if hiding else SPARED
-        return PlaceLine(place=name, outcome="unknown", count=0, why=why, by="search")
-    return PlaceLine(place=name, outcome="none found", count=0, why="", by="search")
+        return line("unknown", 0, f"none found, and {hidden}" if hiding else SPARED)
+    return line("none found", 0)
 
 
 def _kind(place: TracedPlace) -> PlaceName:
@@ -326,11 +318,4 @@ def _kind(place: TracedPlace) -> PlaceName:
         return "caches"
     if any(part.startswith(".") and part.endswith(WORK) for part in PurePath(place.path).parts):
         return "work folders"
-    kinds: dict[str, PlaceName] = {
-        "checkpoint": "checkpoints",
-        "references": "references and folds",
-        "bundle": "earlier bundles",
-        "exported file": "earlier bundles",
-        "weights": "checkpoints",
-    }
-    return kinds.get(place.kind, "lists and reports")
+    return KINDS.get(place.kind, "lists and reports")

@@ -137,10 +137,10 @@ class CertificatePolicy:
                     "person"
                 )
             elif line.gap.high > self.max_auc_above or line.gap.low < -self.max_auc_below:
-                found = f"{line.gap.low:+.3f} to {line.gap.high:+.3f}"
+                interval = f"{line.gap.low:+.3f} to {line.gap.high:+.3f}"
                 limits = f"{-self.max_auc_below:+g} to {self.max_auc_above:+g}"
                 yield (
-                    f"the attack {line.attack[:40]!r} is {found} AUC from what never saw the "
+                    f"the attack {line.attack[:40]!r} is {interval} AUC from what never saw the "
                     f"person, and must be {limits}"
                 )
 

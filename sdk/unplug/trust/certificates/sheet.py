@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from unplug.core import MINUS, NONE, Estimate, counted, fixed, percent, plain, signed, size, span
 
-from .certificate import AttackLine, Certificate, PlaceLine
+from .certificate import Certificate
 from .evidence import AUDIT
 
 HERE = Path(__file__).parent
@@ -22,7 +22,7 @@ MOST_FILES = 8
 TONES: dict[str, Tone] = {"deleted": "good", "none found": "good", "kept": "open", "unknown": "bad"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Piece:
     """What stands in a cell.
 
@@ -160,18 +160,18 @@ def _dates(certificate: Certificate) -> Pairs:
         if request.answered_on is None
         else f"on {request.told_on} where they were told (UTC{request.answered_on[10:]})"
     )
-    told = Piece(text=_time(request.answered), tone="good" if request.in_time else "bad", note=day)
-    answered = Piece(text="not yet", tone="open") if request.in_time is None else told
+    told = Piece(_time(request.answered), tone="good" if request.in_time else "bad", note=day)
+    answered = Piece("not yet", tone="open") if request.in_time is None else told
     return Pairs(
         title="The request",
         across=4,
         rows=(
-            ("Received", Piece(text=request.received)),
-            ("Due", Piece(text=request.due, note="extended once" if request.extended else "")),
-            ("Released", Piece(text=_time(request.released))),
+            ("Received", Piece(request.received)),
+            ("Due", Piece(request.due, note="extended once" if request.extended else "")),
+            ("Released", Piece(_time(request.released))),
             ("Answered", answered),
-            ("Identity", Piece(text="checked" if request.identity_checked else "no entry says so")),
-            ("Recipients told", Piece(text=str(request.informed))),
+            ("Identity", Piece("checked" if request.identity_checked else "no entry says so")),
+            ("Recipients told", Piece(str(request.informed))),
             (
                 "Samples forgotten",
                 Piece(
@@ -180,7 +180,7 @@ def _dates(certificate: Certificate) -> Pairs:
             ),
             (
                 "Entries in the ledger",
-                Piece(text=str(len(certificate.ledger.entries)), note="proved in this file"),
+                Piece(str(len(certificate.ledger.entries)), note="proved in this file"),
             ),
         ),
     )
@@ -196,13 +196,13 @@ def _model(certificate: Certificate) -> Pairs:
     return Pairs(
         title="The model",
         rows=(
-            ("Bundle", Piece(text=model.bundle, note=name, mono=True)),
-            ("Weights, before", Piece(text=model.original_sha256, mono=True)),
-            ("Weights, released", Piece(text=model.checkpoint_sha256, mono=True)),
-            ("Training data", Piece(text=model.data_digest, mono=True)),
+            ("Bundle", Piece(model.bundle, note=name, mono=True)),
+            ("Weights, before", Piece(model.original_sha256, mono=True)),
+            ("Weights, released", Piece(model.checkpoint_sha256, mono=True)),
+            ("Training data", Piece(model.data_digest, mono=True)),
             (
                 "Design or method",
-                Piece(text=model.method, note=f"cost {percent(model.compute, 2)} of retraining"),
+                Piece(model.method, note=f"cost {percent(model.compute, 2)} of retraining"),
             ),
         ),
     )
@@ -210,7 +210,16 @@ def _model(certificate: Certificate) -> Pairs:
 
 def _attacks(certificate: Certificate) -> Grid:
     evidence = certificate.evidence
-    rows = [_attack(line) for line in evidence.attacks]
+    rows = [
+        (
+            Piece(line.attack),
+            _number(line.model),
+            _number(line.never_saw),
+            _number(line.original),
+            _number(line.gap, sign=True),
+        )
+        for line in evidence.attacks
+    ]
     errors = {line.who: line for line in evidence.use}
     ours, theirs, before = (
         errors.get("released"),
@@ -222,11 +231,11 @@ def _attacks(certificate: Certificate) -> Grid:
         gap = signed(ours.error.value - theirs.error.value, digits)
         rows.append(
             (
-                Piece(text="error, strangers", note=evidence.unit),
+                Piece("error, strangers", note=evidence.unit),
                 _number(ours.error, digits),
                 _number(theirs.error, digits),
                 _number(None if before is None else before.error, digits),
-                Piece(text=gap),
+                Piece(gap),
             )
         )
     more = [
@@ -250,19 +259,9 @@ def _attacks(certificate: Certificate) -> Grid:
     )
 
 
-def _attack(line: AttackLine) -> tuple[Piece, ...]:
-    return (
-        Piece(text=line.attack),
-        _number(line.model),
-        _number(line.never_saw),
-        _number(line.original),
-        _number(line.gap, sign=True),
-    )
-
-
 def _number(item: Estimate | None, digits: int = 3, *, sign: bool = False) -> Piece:
     if item is None:
-        return Piece(text=NONE)
+        return Piece(NONE)
     return Piece(
         text=(signed if sign else fixed)(item.value, digits),
         note=span(item.low, item.high, digits, sign=sign),
@@ -274,20 +273,20 @@ def _gates(certificate: Certificate) -> Grid:
     overridden = {line.gate: line.reason for line in certificate.evidence.overrides}
     cells: list[tuple[Piece, ...]] = []
     for gate in certificate.evidence.gates:
-        word = Piece(text="holds", tone="good") if gate.passed else Piece(text="fails", tone="bad")
+        word = Piece("holds", tone="good") if gate.passed else Piece("fails", tone="bad")
         if gate.name in overridden:
-            word = Piece(text="overridden", note=plain(overridden[gate.name], 120), tone="bad")
+            word = Piece("overridden", note=plain(overridden[gate.name], 120), tone="bad")
         value = "not measured" if gate.value is None else f"{gate.value:.3g}"
         end = "at most" if gate.comparison == "<=" else "at least"
         text = f"{value}, {end} {gate.limit:g}".replace("-", MINUS)
         cells.append(
             (
-                Piece(text=plain(gate.name)),
-                Piece(text=text, note=plain(gate.unit.strip(), 60)),
+                Piece(plain(gate.name)),
+                Piece(text, note=plain(gate.unit.strip(), 60)),
                 word,
             )
         )
-    cells += [(Piece(text=""),) * 3] * (len(cells) % 2)
+    cells += [(Piece(""),) * 3] * (len(cells) % 2)
     half = len(cells) // 2
     return Grid(
         title="What the release was held to",
@@ -307,19 +306,17 @@ def _places(certificate: Certificate) -> Grid:
         title="Where the person may still be",
         head=("place", "", "found", "why", "says"),
         widths=(0.21, 0.15, 0.08, 0.44, 0.12),
-        rows=tuple(_place(line) for line in certificate.places),
+        rows=tuple(
+            (
+                Piece(line.place),
+                Piece(line.outcome, tone=TONES[line.outcome]),
+                Piece(NONE if line.count is None else str(line.count)),
+                Piece(plain(line.why, 200)),
+                Piece(line.by),
+            )
+            for line in certificate.places
+        ),
         note=f"{told} What a search found stays with the operator; its hash is in the ledger.",
-    )
-
-
-def _place(line: PlaceLine) -> tuple[Piece, ...]:
-    amount = NONE if line.count is None else str(line.count)
-    return (
-        Piece(text=line.place),
-        Piece(text=line.outcome, tone=TONES[line.outcome]),
-        Piece(text=amount),
-        Piece(text=plain(line.why, 200)),
-        Piece(text=line.by),
     )
 
 
@@ -329,9 +326,9 @@ def _files(certificate: Certificate) -> Grid:
     ][:MOST_FILES]
     rows = tuple(
         (
-            Piece(text=_short(item.name.partition("/")[2])),
-            Piece(text=item.sha256, mono=True),
-            Piece(text=size(item.bytes)),
+            Piece(_short(item.name.partition("/")[2])),
+            Piece(item.sha256, mono=True),
+            Piece(size(item.bytes)),
         )
         for item in files
     )
@@ -358,7 +355,7 @@ def _short(name: str, most: int = 28) -> str:
 def _limits(certificate: Certificate) -> Prose:
     return Prose(
         title="What this does not say",
-        lines=tuple(Piece(text=line) for line in certificate.not_claimed),
+        lines=tuple(Piece(line) for line in certificate.not_claimed),
     )
 
 
@@ -379,8 +376,8 @@ def _verifying(certificate: Certificate, key: str) -> Prose:
                 ),
                 mono=True,
             ),
-            Piece(text="Signed by the key", note=key),
-            Piece(text="Ledger", note=certificate.ledger.vkey),
+            Piece("Signed by the key", note=key),
+            Piece("Ledger", note=certificate.ledger.vkey),
         ),
     )
 

@@ -28,6 +28,7 @@ from unplug.trust.bundle import (
     pae,
     read_dsse,
     strict_json,
+    validated,
 )
 
 from .certificate import Certificate
@@ -98,11 +99,11 @@ def open_certificate(path: Path, key: PublicKey) -> Certificate:
         raise InputError(
             where, f"it is no certificate: not {len(KINDS)} lines, an envelope each", AGAIN
         )
-    found = [
+    signed = [
         _opened(line, key, f"{where}, line {number}") for number, line in enumerate(lines[:-1], 1)
     ]
-    certificate = _certificate(found[0], where)
-    for kind, payload, made in zip(KINDS, found, payloads(certificate), strict=True):
+    certificate = _certificate(signed[0], where)
+    for kind, payload, made in zip(KINDS, signed, payloads(certificate), strict=True):
         if payload != made:
             name = kind.split("/", 3)[-1]
             raise CheckFailed(
@@ -121,7 +122,7 @@ def _opened(line: bytes, key: PublicKey, where: str) -> bytes:
     if not mine:
         signer = signatures[0][0][:16]
         fix = (
-            f"Its signer names the key {signer!r}; give that key with --key, if you have it from "
+            f"Its signer names the key {signer!r}; give that key with `key`, if you have it from "
             "them"
         )
         raise CheckFailed(where, f"the key {key.hint[:16]} did not sign it", fix)
@@ -131,8 +132,6 @@ def _opened(line: bytes, key: PublicKey, where: str) -> bytes:
 
 
 def _certificate(payload: bytes, where: str) -> Certificate:
-    from pydantic import TypeAdapter, ValidationError
-
     try:
         value = strict_json(payload)
     except ValueError as error:
@@ -146,16 +145,9 @@ def _certificate(payload: bytes, where: str) -> Certificate:
         kind = str(value["predicateType"])[:80]
         raise InputError(where, f"its first statement is {kind!r}, and no certificate", AGAIN)
     try:
-        certificate: Certificate = TypeAdapter(Certificate).validate_json(
-            canonical(value["predicate"])
-        )
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
-        raise InputError(
-            where, f"it does not follow its schema ({place}: {first['msg'][:200]})", AGAIN
-        ) from error
-    return certificate
+        return validated(Certificate, canonical(value["predicate"]))
+    except ValueError as error:
+        raise InputError(where, str(error), AGAIN) from error
 
 
 def _subject(certificate: Certificate) -> list[dict[str, Any]]:

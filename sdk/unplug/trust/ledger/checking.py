@@ -10,6 +10,7 @@ kept elsewhere.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,12 +66,12 @@ def check_rows(rows: Sequence[LedgerRow], verifier: Verifier, origin: str) -> tu
     Returns:
         What was found, by number; nothing where every entry is as it was signed.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     before: LedgerRow | None = None
     trusted = True  # of no rows, the edge is empty
     for place, row in enumerate(rows):
         expected = 0 if before is None else before.sequence + 1
-        found += [
+        findings += [
             Finding(sequence=number, what="it is missing")
             for number in range(expected, min(row.sequence, expected + 1000))
         ]
@@ -85,9 +86,9 @@ def check_rows(rows: Sequence[LedgerRow], verifier: Verifier, origin: str) -> tu
             good=good,
             first=place == 0,
         ):
-            found.append(Finding(sequence=row.sequence, what=problem))
+            findings.append(Finding(sequence=row.sequence, what=problem))
         before, trusted = row, good
-    return tuple(found)
+    return tuple(findings)
 
 
 def _problem(
@@ -103,18 +104,12 @@ def _problem(
         return "it was edited: its signature is not one of it"
     if trusted or first:
         edge = push(before.hashes if before else (), row.sequence, row.leaf)
-        return (
-            None
-            if b"".join(edge) == row.edge
-            else "it was edited: it is not what its signature is of"
-        )
-    if row.sequence % 2 == 0:  # the last hash of its edge is its own
-        return (
-            None
-            if row.hashes[-1] == row.leaf
-            else "it was edited: it is not what its signature is of"
-        )
-    return "nobody can tell whether it was edited, for the entry before it is not as it was"
+        same = b"".join(edge) == row.edge
+    elif row.sequence % 2 == 0:  # the last hash of its edge is its own
+        same = row.hashes[-1] == row.leaf
+    else:
+        return "nobody can tell whether it was edited, for the entry before it is not as it was"
+    return None if same else "it was edited: it is not what its signature is of"
 
 
 def check_kept(
@@ -140,15 +135,11 @@ def check_kept(
     if len(rows) < kept.size:
         return tuple(
             Finding(sequence=number, what="it was cut off the end")
-            for number in range(len(rows), kept.size)
-        )[:1000]
-    if kept.size and rows[kept.size - 1].checkpoint(origin).root != kept.root:
-        return (
-            Finding(
-                sequence=None,
-                what=f"the first {kept.size} entries are others than those of the kept checkpoint",
-            ),
+            for number in range(len(rows), min(kept.size, len(rows) + 1000))
         )
+    if kept.size and rows[kept.size - 1].checkpoint(origin).root != kept.root:
+        what = f"the first {kept.size} entries are others than those of the kept checkpoint"
+        return (Finding(sequence=None, what=what),)
     return ()
 
 
@@ -156,40 +147,22 @@ def check_salts(entries: Sequence[LedgerEntry], salts: Mapping[str, str]) -> tup
     """Finds salts that were exchanged, lie there though they were shredded, or are gone though
     nobody shredded them.
     """
-    found, requests = [], requests_of(entries)
+    findings, requests = [], requests_of(entries)
     for name, request in requests.items():
         salt = salts.get(name)
         if salt is None and not request.shredded:
-            found.append(
-                Finding(
-                    sequence=request.sequence,
-                    what="its salt is gone, and no entry says that it was shredded",
-                )
-            )
+            what = "its salt is gone, and no entry says that it was shredded"
         elif salt is not None and request.shredded:
-            found.append(
-                Finding(
-                    sequence=request.sequence,
-                    what="its salt is there, though an entry says that it was shredded",
-                )
-            )
+            what = "its salt is there, though an entry says that it was shredded"
         elif salt is not None and salt_digest(salt) != request.salt_sha256:
-            found.append(
-                Finding(
-                    sequence=request.sequence, what="its salt is another than when it was added"
-                )
-            )
-    strays = sorted(salts.keys() - requests.keys())
-    return (
-        *found,
-        *(
-            Finding(
-                sequence=None,
-                what=f"there is a salt of the request {name[:100]}, which no entry holds",
-            )
-            for name in strays
-        ),
-    )
+            what = "its salt is another than when it was added"
+        else:
+            continue
+        findings.append(Finding(sequence=request.sequence, what=what))
+    for name in sorted(salts.keys() - requests.keys()):
+        what = f"there is a salt of the request {name[:100]}, which no entry holds"
+        findings.append(Finding(sequence=None, what=what))
+    return tuple(findings)
 
 
 def clock_notes(entries: Sequence[LedgerEntry]) -> tuple[str, ...]:
@@ -205,13 +178,10 @@ def clock_notes(entries: Sequence[LedgerEntry]) -> tuple[str, ...]:
 def refuse_findings(where: str, found: Sequence[Finding]) -> None:
     """Raises `CheckFailed`, which names the first of what was found, where there is anything."""
     if found:
-        first = (
-            found[0].what
-            if found[0].sequence is None
-            else f"entry {found[0].sequence}: {found[0].what}"
-        )
+        place = "" if found[0].sequence is None else f"entry {found[0].sequence}: "
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise CheckFailed(where, f"{first}{more}", "Restore it from a copy that verifies")
+        why = f"{place}{found[0].what}{more}"
+        raise CheckFailed(where, why, "Restore it from a copy that verifies")
 
 
 def check_ledger(
@@ -236,26 +206,23 @@ def check_ledger(
     if not rows and kept is None:
         raise InputError(ledger.shown, "it has no entry", "Make it with `unplug ledger init`")
     origin = _origin(rows, kept)
-    found = check_rows(rows, verifier, origin)
-    if not found and kept is not None:
-        found = check_kept(rows, kept, origin)
+    findings = check_rows(rows, verifier, origin)
+    if not findings and kept is not None:
+        findings = check_kept(rows, kept, origin)
     entries: tuple[LedgerEntry, ...] = ()
-    if not found:
+    if not findings:
         entries = tuple(read_entry(row.body, f"entry {row.sequence}") for row in rows)
-        found = check_salts(entries, salts)
+        findings = check_salts(entries, salts)
     return LedgerCheck(
         origin=origin, size=len(rows), kept=kept.size if kept else None, notes=clock_notes(entries)
-    ), found
+    ), findings
 
 
 def _origin(rows: Sequence[LedgerRow], kept: LedgerCheckpoint | None) -> str:
     """Which ledger it is: what was kept says so, else its first entry, which `check_rows` then
     checks as all others.
     """
-    if not rows or rows[0].sequence != 0:
-        return kept.origin if kept else ""
-    try:
-        told = identity_of(read_entry(rows[0].body, "entry 0"), "entry 0")[0]
-    except InputError:
-        return kept.origin if kept else ""
-    return told
+    if rows and rows[0].sequence == 0:
+        with contextlib.suppress(InputError):
+            return identity_of(read_entry(rows[0].body, "entry 0"), "entry 0")[0]
+    return kept.origin if kept else ""

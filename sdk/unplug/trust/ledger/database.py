@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from .entries import MAX_BODY_BYTES
 from .rows import LedgerRow
 from .store import WAIT_SECONDS, SqlStore, TableVersions
 
+# a hash for each 1 in the number of entries, which has at most 64 bits
 MAX_EDGE_BYTES = 32 * 64
 HEAD = "0001"
 """The migration (in ``migrations/``) that the tables below are the outcome of."""
@@ -73,36 +75,22 @@ class LedgerTransaction:
             InputError: one is larger than any entry is.
         """
         these = entries.c.sequence >= since
-        longest = [
-            sa.func.max(sa.func.length(column))
-            for column in (entries.c.body, entries.c.edge, entries.c.signature)
-        ]
-        sizes = self.connection.execute(sa.select(*longest).where(these)).one()
-        if any(
-            (size or 0) > limit
-            for size, limit in zip(
-                sizes, (MAX_BODY_BYTES, MAX_EDGE_BYTES, MAX_EDGE_BYTES), strict=True
-            )
-        ):
-            raise InputError(
-                "the ledger",
-                "it holds a row that is larger than any entry",
-                "Restore it from a copy",
-            )
-        for row in self.connection.execute(
-            sa.select(entries).where(these).order_by(entries.c.sequence)
-        ):
+        too_large = sa.or_(
+            sa.func.length(entries.c.body) > MAX_BODY_BYTES,
+            sa.func.length(entries.c.edge) > MAX_EDGE_BYTES,
+            sa.func.length(entries.c.signature) > MAX_EDGE_BYTES,
+        )
+        # asked of the database, so that nothing of such a row is in memory
+        if self.connection.execute(sa.select(entries.c.sequence).where(these, too_large)).first():
+            why = "it holds a row that is larger than any entry"
+            raise InputError("the ledger", why, "Restore it from a copy")
+        query = sa.select(entries).where(these).order_by(entries.c.sequence)
+        for row in self.connection.execute(query):
             yield _row(row.sequence, row.body, row.edge, row.signature)
 
     def insert(self, row: LedgerRow) -> None:
         """Adds a row."""
-        values = {
-            "sequence": row.sequence,
-            "body": row.body,
-            "edge": row.edge,
-            "signature": row.signature,
-        }
-        self.connection.execute(sa.insert(entries).values(values))
+        self.connection.execute(sa.insert(entries).values(asdict(row)))
 
     def salts(self) -> dict[str, str]:
         """Request to salt, of all that were not shredded."""
@@ -110,10 +98,10 @@ class LedgerTransaction:
 
     def salt(self, request: str) -> str | None:
         """The salt of one request; None where it was shredded."""
-        found: str | None = self.connection.execute(
+        kept: str | None = self.connection.execute(
             sa.select(salts.c.salt).where(salts.c.request == request)
         ).scalar()
-        return found
+        return kept
 
     def put_salt(self, request: str, salt: str) -> None:
         """Keeps the salt of a new request."""
@@ -143,22 +131,14 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[LedgerTransaction]:
-        """A transaction that sees one state of the ledger, whatever is written meanwhile; see
-        `SqlStore.opened`.
-        """
-        with self._store.opened(writing=False) as connection:
+        """See `SqlStore.reading`."""
+        with self._store.reading() as connection:
             yield LedgerTransaction(connection)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[LedgerTransaction]:
-        """A transaction that has the ledger to itself; what it wrote is on the disk when the block
-        ends, or none of it is.
-
-        Raises:
-            InputError, OutputError: as for `reading`; another process writes for too long, or it is
-                read-only.
-        """
-        with self._store.opened(writing=True) as connection:
+        """See `SqlStore.writing`."""
+        with self._store.writing() as connection:
             yield LedgerTransaction(connection)
 
 

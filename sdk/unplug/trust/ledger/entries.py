@@ -72,6 +72,7 @@ COLUMNS = (
     "facts",
     "clock_back_seconds",
 )
+# a cell that begins so is computed by spreadsheets when the file is opened
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -137,16 +138,13 @@ def read_entry(body: str, where: str) -> LedgerEntry:
     Raises:
         InputError: it is no entry, or not in canonical form.
     """
+    again = "Verify the ledger; restore it from a copy"
     try:
         entry: LedgerEntry = _adapter().validate_json(body)
     except ValueError as error:
-        raise InputError(
-            where, "it is no entry of a ledger", "Verify the ledger; restore it from a copy"
-        ) from error
+        raise InputError(where, "it is no entry of a ledger", again) from error
     if entry.body != body:
-        raise InputError(
-            where, "it is not in canonical form", "Verify the ledger; restore it from a copy"
-        )
+        raise InputError(where, "it is not in canonical form", again)
     return entry
 
 

@@ -282,10 +282,10 @@ class Ledger:
             facts=dict(facts or {}),
             known=known,
         )
-        found = self.add_all([submission])[0]
-        if isinstance(found, InputError):
-            raise found
-        return found
+        outcome = self.add_all([submission])[0]
+        if isinstance(outcome, InputError):
+            raise outcome
+        return outcome
 
     def add_all(
         self, submissions: Sequence[Submission], around: Around | None = None
@@ -302,23 +302,25 @@ class Ledger:
         Returns:
             For each what `add` returns, or the error that it raises.
         """
-        checked = [_refusal(item) for item in submissions]
+        checked = [_refusal(submission) for submission in submissions]
         if all(checked):
             return [error for error in checked if error]
         with self._adding() as adding:
-            found: list[tuple[Request, bool] | InputError] = []
-            for item, error in zip(submissions, checked, strict=True):
-                add = partial(self._add, item, adding)
+            outcomes: list[tuple[Request, bool] | InputError] = []
+            for submission, error in zip(submissions, checked, strict=True):
+                add = partial(self._add, submission, adding)
                 try:
                     through = (
                         add
                         if around is None
-                        else partial(around, adding.session.connection, adding.requests, item, add)
+                        else partial(
+                            around, adding.session.connection, adding.requests, submission, add
+                        )
                     )
-                    found.append(error or through())
+                    outcomes.append(error or through())
                 except InputError as refused:
-                    found.append(refused)
-            return found
+                    outcomes.append(refused)
+            return outcomes
 
     def _add(self, item: Submission, adding: _Addition) -> tuple[Request, bool]:
         name = item.id or f"R-{secrets.token_hex(6)}"
@@ -436,7 +438,7 @@ class Ledger:
         """
         _check_reason(reason)
         if not (id or clock or key) or bool(id) != bool(received):
-            fix = "Give REQUEST with --received, --clock or --key"
+            fix = "Give REQUEST with `received`, `clock` or `key`"
             raise InputError("unplug ledger correct", "what is to be corrected is not said", fix)
         with self._adding(any_clock=clock) as adding:
             facts, fields = dict(adding.offset), {}
@@ -497,8 +499,8 @@ class Ledger:
             for entry in reversed(adding.entries) if once else ():
                 if entry.kind == kind and entry.facts.get(once) == (facts or {})[once]:
                     return entry
-            found = _waiting if kind in ("release", "answered") else pick
-            about = tuple(found(adding.requests, name).id for name in dict.fromkeys(ids))
+            wanted = _waiting if kind in ("release", "answered") else pick
+            about = tuple(wanted(adding.requests, name).id for name in dict.fromkeys(ids))
             # on which the person was told, in time or not
             day = adding.offset if kind == "answered" else {}
             told = {**(facts or {}), **day}
@@ -540,10 +542,10 @@ class Ledger:
             _salt_of(request, adding),
             request.history[0].subjects,
         )
-        found = [held_as(key, salt, held, name) for name in names]
-        if not all(found) or {digest for own in found for digest in own} != set(held):
+        matches = [held_as(key, salt, held, name) for name in names]
+        if not all(matches) or {digest for own in matches for digest in own} != set(held):
             raise InputError(
-                f"request {request.id}", "the ledger holds it with other names", "Use another --id"
+                f"request {request.id}", "the ledger holds it with other names", "Use another `id`"
             )
         return request
 
@@ -612,7 +614,7 @@ def _salt_of(request: Request, adding: _Addition) -> str:
     salt = adding.session.salt(request.id)
     if salt is None:
         raise InputError(
-            f"request {request.id}", "it was shredded, so nobody can compare", "Use another --id"
+            f"request {request.id}", "it was shredded, so nobody can compare", "Use another `id`"
         )
     return salt
 
@@ -652,7 +654,7 @@ def _waiting_for_others(
             raise InputError(
                 f"request {name}",
                 why,
-                "Add --set original_sha256=HASH, as `unplug ledger status` lists them",
+                "Add `original_sha256=HASH`, as `unplug ledger status` lists them",
             )
     return tuple(name for name, models in left.items() if models and releases[-1].began is not None)
 
@@ -699,7 +701,7 @@ def _check_note(note: str) -> None:
 
 def _check_reason(reason: str) -> None:
     if not reason.strip():
-        raise InputError("the reason", "it is empty", "Say why with --reason; the person is told")
+        raise InputError("the reason", "it is empty", "Say why with `reason`; the person is told")
     _check_note(reason)
 
 

@@ -39,6 +39,8 @@ def push(edge: Edge, size: int, leaf: bytes) -> Edge:
         2
     """
     kept, node = list(edge), leaf
+    # Each 1 at the end of the size is a perfect subtree that the new leaf completes: a carry, as
+    # where 1 is added to a binary number.
     while size & 1:
         node, size = node_hash(kept.pop(), node), size >> 1
     return (*kept, node)
@@ -94,6 +96,7 @@ def includes(path: Sequence[bytes], *, leaf: bytes, index: int, size: int, root:
             return False
         if place & 1 or place == last:
             node = node_hash(sibling, node)
+            # the last of a level has no sibling there and goes up as it is
             while not place & 1 and place:
                 place, last = place >> 1, last >> 1
         else:

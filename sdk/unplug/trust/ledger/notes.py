@@ -15,7 +15,6 @@ Go's ``golang.org/x/mod/sumdb/note``.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 from dataclasses import dataclass, field
@@ -71,7 +70,13 @@ class Verifier:
     @classmethod
     def parse(cls, text: str) -> Verifier:
         """The inverse of `text`; `InputError` for what is no such key."""
-        name, public = _parts(text.strip(), "the public key")
+        fix = "Give the line that `unplug ledger init` printed"
+        if (parts := _parts(text.strip())) is None:
+            why = "it is not NAME+ID+KEY of an Ed25519 key"
+            raise InputError("the public key", why, fix)
+        name, told, public = parts
+        if told != key_id(name, public).hex():
+            raise InputError("the public key", "its parts do not belong together", fix)
         return cls(name=name, public=public)
 
     def verifies(self, text: str, signature: bytes) -> bool:
@@ -109,6 +114,7 @@ class Verifier:
                 f"it is signed by {signers}, not by the key {self.name}",
                 "Give the key of whoever signed it",
             )
+        # A note has one signature of a key; a second could be of another text.
         if len(mine) > 1 or not self.verifies(text, mine[0][4:]):
             raise CheckFailed(
                 where,
@@ -152,12 +158,10 @@ class LedgerSigner:
                 "it is no secret key of a ledger",
                 f"It begins with {SECRET}; restore it from a copy",
             )
-        name, _, rest = bare.removeprefix(SECRET).partition("+")
-        told, _, encoded = rest.partition("+")
-        raw = _decoded(encoded)
-        if raw is None or len(raw) != 33 or raw[:1] != ED25519 or not NAME.fullmatch(name):
+        if (parts := _parts(bare.removeprefix(SECRET))) is None:
             raise InputError(where, "it is no secret key of a ledger", "Restore it from a copy")
-        made = cls(name=name, seed=raw[1:])
+        name, told, seed = parts
+        made = cls(name=name, seed=seed)
         if told != key_id(name, made.verifier.public).hex():
             raise InputError(where, "its parts do not belong together", "Restore it from a copy")
         return made
@@ -206,23 +210,14 @@ def _signature(line: str) -> tuple[str, bytes]:
     return name, raw
 
 
-def _parts(text: str, where: str) -> tuple[str, bytes]:
+def _parts(text: str) -> tuple[str, str, bytes] | None:
+    """Name, id and 32 bytes of a key's text; None where it has not that form."""
     name, _, rest = text.partition("+")
     told, _, encoded = rest.partition("+")
     raw = _decoded(encoded)
     if raw is None or len(raw) != 33 or raw[:1] != ED25519 or not NAME.fullmatch(name):
-        raise InputError(
-            where,
-            "it is not NAME+ID+KEY of an Ed25519 key",
-            "Give the line that `unplug ledger init` printed",
-        )
-    if told != key_id(name, raw[1:]).hex():
-        raise InputError(
-            where,
-            "its parts do not belong together",
-            "Give the line that `unplug ledger init` printed",
-        )
-    return name, raw[1:]
+        return None
+    return name, told, raw[1:]
 
 
 def _encoded(raw: bytes) -> str:
@@ -233,6 +228,6 @@ def _decoded(text: str) -> bytes | None:
     """Base64 in its one canonical form, or None."""
     try:
         raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
     return raw if _encoded(raw) == text else None

@@ -130,9 +130,9 @@ def _check_name(opening: str | None, name: str, entry: LedgerEntry, where: str) 
 
 def _hashes(path: Sequence[str], where: str) -> tuple[bytes, ...]:
     try:
-        found = tuple(map(bytes.fromhex, path))
+        hashes = tuple(map(bytes.fromhex, path))
+        if len(hashes) > 64 or any(len(one) != 32 for one in hashes):
+            raise ValueError("of another length")
     except ValueError as error:
         raise InputError(where, "a hash in it is none", EDITED) from error
-    if len(found) > 64 or any(len(item) != 32 for item in found):
-        raise InputError(where, "a hash in it is none", EDITED)
-    return found
+    return hashes

@@ -75,31 +75,27 @@ def open_queue(
         InputError: the ledger cannot be read. A request that cannot is named, and holds none of the
             others up.
     """
-    waiting = {
-        name: request for name, request in ledger.requests().items() if request.state in states
-    }
+    waiting = {id: one for id, one in ledger.requests().items() if one.state in states}
     salts, lookup = ledger.salts(), _Lookup(candidates)
     of: dict[str, tuple[str, ...]] = {}
     elsewhere: dict[str, int] = {}
     unreadable: dict[str, str] = {}
-    for name, request in waiting.items():
-        if name not in salts:
-            continue
+    for id in (id for id in waiting if id in salts):
         try:
-            found = lookup.names_of(request, salts[name])
+            names = lookup.names_of(waiting[id], salts[id])
         except InputError as error:
-            unreadable[name] = f"{error.what}: {error.why}"
+            unreadable[id] = f"{error.what}: {error.why}"
             continue
-        of |= {name: tuple(dict.fromkeys(found.values()))} if found else {}
-        elsewhere |= (
-            {name: len(request.subjects) - len(found)} if len(found) < len(request.subjects) else {}
-        )
-    wanted = {name for found in of.values() for name in found}
+        if names:
+            of[id] = tuple(dict.fromkeys(names.values()))
+        if lacking := len(waiting[id].subjects) - len(names):
+            elsewhere[id] = lacking
+    wanted = {name for names in of.values() for name in names}
     return Queue(
         names=tuple(name for name in lookup.places if name in wanted),
         of=of,
         elsewhere=elsewhere,
-        shredded=tuple(name for name in waiting if name not in salts),
+        shredded=tuple(id for id in waiting if id not in salts),
         unreadable=unreadable,
     )
 
@@ -128,14 +124,15 @@ class _Lookup:
             raise InputError(
                 "its salt", "it is another than when it was added", "Run `unplug ledger verify`"
             )
+        # requests of before tags: every name of the data is tried under the request's own key
         if not (tags := tags_in(self._key, salt)):
             return names_behind(self._key, salt, request.subjects, self.places)
         if not self._tagged:
             for name in self.places:
                 self._tagged.setdefault(tag_of(self._key, name), []).append(name)
-        found = {name for tag in tags for name in self._tagged.get(tag, ())}
+        tagged = {name for tag in tags for name in self._tagged.get(tag, ())}
         return names_behind(
-            self._key, salt, request.subjects, sorted(found, key=self.places.__getitem__)
+            self._key, salt, request.subjects, sorted(tagged, key=self.places.__getitem__)
         )
 
 
@@ -150,7 +147,7 @@ def opening_for(ledger: Ledger, request: Request, name: str) -> str:
         raise InputError(
             f"request {request.id}",
             "it was shredded: nobody can show any more whom it named",
-            "Leave --name out",
+            "Leave `name` out",
         )
     key = operator_key(request.key)
     if not (held := held_as(key, salt, request.subjects, name)):

@@ -80,11 +80,15 @@ class ReadSoFar:
             kept, new = None, list(session.rows())
         if not new:
             raise InputError(self.where, "it has no entry", "Make it with `unplug ledger init`")
-        found = self._with(kept, new)
+        contents = self._with(kept, new)
         with self._lock:
-            if self._kept is None or self._kept.head.sequence < found.head.sequence or kept is None:
-                self._kept = found
-        return found
+            if (
+                self._kept is None
+                or self._kept.head.sequence < contents.head.sequence
+                or kept is None
+            ):
+                self._kept = contents
+        return contents
 
     def _with(self, kept: Contents | None, new: list[LedgerRow]) -> Contents:
         added = [read_entry(row.body, f"{self.where}, entry {row.sequence}") for row in new]

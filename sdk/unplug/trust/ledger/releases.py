@@ -75,11 +75,11 @@ def releases_of(entries: Iterable[LedgerEntry]) -> Iterator[OnRecord]:
 
 def made_from(releases: Iterable[OnRecord]) -> dict[str, set[str]]:
     """Weights that were shipped, to those that they were made from."""
-    found: dict[str, set[str]] = {}
-    for item in releases:
-        if item.shipped and item.began:
-            found.setdefault(item.shipped, set()).add(item.began)
-    return found
+    parents: dict[str, set[str]] = {}
+    for release in releases:
+        if release.shipped and release.began:
+            parents.setdefault(release.shipped, set()).add(release.began)
+    return parents
 
 
 def with_all_before(models: Iterable[str], parents: Mapping[str, Iterable[str]]) -> frozenset[str]:
@@ -89,12 +89,12 @@ def with_all_before(models: Iterable[str], parents: Mapping[str, Iterable[str]])
         models: SHA-256 of their weights.
         parents: each model to those that it was made from; circles do no harm.
     """
-    found: set[str] = set()
+    known: set[str] = set()
     level = set(models)
     while level:
-        found |= level
-        level = {parent for one in level for parent in parents.get(one, ())} - found
-    return frozenset(found)
+        known |= level
+        level = {parent for one in level for parent in parents.get(one, ())} - known
+    return frozenset(known)
 
 
 def models_left(

@@ -105,12 +105,12 @@ def requests_of(
     Raises:
         InputError: an entry is about a request that no earlier one holds, or says no day.
     """
-    found: dict[str, Request] = dict(before or {})
+    requests: dict[str, Request] = dict(before or {})
     for entry in entries:
         if entry.kind == "request":
             received = _day(entry, entry.received)
             (name,) = entry.requests
-            found[name] = Request(
+            requests[name] = Request(
                 id=name,
                 received=received,
                 due=_day(entry, entry.due),
@@ -122,14 +122,14 @@ def requests_of(
             )
             continue
         for name in entry.requests:
-            if name not in found:
+            if name not in requests:
                 raise InputError(
                     f"entry {entry.sequence}",
                     f"it is about the request {name}, which no entry holds",
                     "Verify",
                 )
-            found[name] = found[name].after(entry)
-    return found
+            requests[name] = requests[name].after(entry)
+    return requests
 
 
 def _day(entry: LedgerEntry, text: str | None) -> date:
@@ -152,17 +152,13 @@ def check_received(id: str, day: date, today: date) -> None:
         InputError: says which.
     """
     if day > today or day.year == date.max.year:
-        raise InputError(
-            f"request {id}",
-            f"it was received on {day}, which is to come",
-            "Check --received and the clock",
-        )
-    if today - day > OLDEST:
-        raise InputError(
-            f"request {id}",
-            f"it was received on {day}, over ten years ago",
-            "Check --received and the clock",
-        )
+        when = "which is to come"
+    elif today - day > OLDEST:
+        when = "over ten years ago"
+    else:
+        return
+    why = f"it was received on {day}, {when}"
+    raise InputError(f"request {id}", why, "Check `received` and the clock")
 
 
 def due_of(received: date, *, extended: bool = False) -> date:

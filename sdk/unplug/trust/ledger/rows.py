@@ -7,7 +7,6 @@ can change it.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,18 +47,14 @@ class LedgerCheckpoint:
         Raises:
             InputError: it is no checkpoint.
         """
-        lines = text.split("\n")
         try:
-            origin, size, root = lines[:3]
+            origin, size, root = text.split("\n")[:3]
             raw = base64.b64decode(root, validate=True)
-        except (ValueError, binascii.Error) as error:
-            raise InputError(
-                where, "it is no checkpoint (origin, size and root, a line each)", AGAIN
-            ) from error
-        if not origin or SIZE.fullmatch(size) is None or len(raw) != HASH_BYTES:
-            raise InputError(
-                where, "it is no checkpoint (origin, size and root, a line each)", AGAIN
-            )
+            if not origin or SIZE.fullmatch(size) is None or len(raw) != HASH_BYTES:
+                raise ValueError("a line of another form")
+        except ValueError as error:
+            why = "it is no checkpoint (origin, size and root, a line each)"
+            raise InputError(where, why, AGAIN) from error
         return cls(origin=origin, size=int(size), root=raw)
 
 

@@ -75,7 +75,7 @@ def make_signing_key(name: str | None = None) -> LedgerSigner:
     name = name or f"unplug-{secrets.token_hex(4)}"
     if NAME.fullmatch(name) is None or not (name.isascii() and name.isprintable()):
         why = "it has white space, a plus sign or other than ASCII in it, or is too long"
-        raise InputError(f"--name {name[:60]!r}", why, "Use for example example.com")
+        raise InputError(f"`name` {name[:60]!r}", why, "Use for example example.com")
     made = LedgerSigner(name=name, seed=secrets.token_bytes(32))
     try:
         path.parent.mkdir(0o700, parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,25 +74,15 @@ class SqlStore:
             False,
         )
         self._file: tuple[int, int] | None = None
-        pool: dict[str, Any] = (
-            {
-                "poolclass": sa.pool.QueuePool,
-                "pool_size": POOL,
-                "max_overflow": POOL,
-                "pool_timeout": wait_seconds,
-            }
-            if pooled
-            else {"poolclass": sa.pool.NullPool}
-        )
+        pool: dict[str, Any] = {"poolclass": sa.pool.NullPool}
+        if pooled:
+            sizes = {"pool_size": POOL, "max_overflow": POOL, "pool_timeout": wait_seconds}
+            pool = {"poolclass": sa.pool.QueuePool, **sizes}
         if self.is_file:
             self.path = expanded(where)
             self.shown = str(self.path)
             self._engine = sa.create_engine("sqlite+pysqlite://", creator=self._connect, **pool)
-            sa.event.listen(
-                self._engine,
-                "begin",
-                lambda connection: connection.exec_driver_sql(self._begin(connection)),
-            )
+            sa.event.listen(self._engine, "begin", _begin)
         else:
             url = _postgresql(where)
             self.shown = url.render_as_string(hide_password=True)
@@ -99,16 +90,9 @@ class SqlStore:
                 url, connect_args={"connect_timeout": 10}, pool_pre_ping=pooled, **pool
             )
 
-    @staticmethod
-    def _begin(connection: sa.Connection) -> str:
-        return "BEGIN IMMEDIATE" if connection.get_execution_options().get("writing") else "BEGIN"
-
     def _connect(self) -> sqlite3.Connection:
-        query = "mode=rw"
-        if (
-            not os.access(self.path.parent, os.W_OK)
-            and not self.path.with_name(f"{self.path.name}-wal").exists()
-        ):
+        query, log = "mode=rw", self.path.with_name(f"{self.path.name}-wal")
+        if not os.access(self.path.parent, os.W_OK) and not log.exists():
             # else SQLite wants to write a file of shared memory beside it
             query = "mode=ro&immutable=1"
         name = urllib.parse.quote(str(self.path.absolute()))
@@ -119,6 +103,8 @@ class SqlStore:
             isolation_level=None,
             check_same_thread=not self._pooled,
         )
+        # What was acknowledged survives a power cut; a shredded salt is overwritten; and a file of
+        # strangers neither runs functions of its schema nor is believed in its sizes.
         for pragma in (
             "synchronous=FULL",
             "secure_delete=ON",
@@ -146,9 +132,10 @@ class SqlStore:
             if self.is_file:
                 with contextlib.closing(self._connect()) as opened:
                     opened.execute("PRAGMA journal_mode=WAL")
+            # within the writers' lock: two that start at once must not both migrate
             with self._transaction(writing=True) as connection:
-                if (found := self._version(connection)) not in (None, *self._versions.known):
-                    raise self._newer(found)
+                if (version := self._version(connection)) not in (None, *self._versions.known):
+                    raise self._newer(version)
                 self._migrate(connection)
 
     def _make_file(self) -> None:
@@ -157,24 +144,33 @@ class SqlStore:
             # SQLite gives its two other files the same mode
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
-            fix = "Choose a place that you can write to: --ledger or UNPLUG_LEDGER names it"
+            fix = "Choose a place that you can write to: `ledger` or UNPLUG_LEDGER names it"
             raise OutputError(self.shown, error.strerror or str(error), fix) from error
 
-    @contextlib.contextmanager
-    def opened(self, *, writing: bool) -> Iterator[sa.Connection]:
-        """A transaction: for reading, of one state of the tables; for writing, with all of them to
-        itself.
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that sees one state of the tables, whatever is written meanwhile.
 
         Raises:
             InputError, OutputError: the tables are not there, broken, of another version, cannot be
                 reached or written; or another file lies in the place of the one that was opened
                 first.
         """
-        if (
-            self.is_file
-            and self._file is None
-            and not (is_there(self.path) and self.path.is_file())
-        ):
+        return self._opened(writing=False)
+
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that has the tables to itself: reading and then writing in it is one step.
+        What it wrote is on the disk when the block ends, or none of it is.
+
+        Raises:
+            InputError, OutputError: as for `reading`; another process writes for too long, or it is
+                read-only.
+        """
+        return self._opened(writing=True)
+
+    @contextlib.contextmanager
+    def _opened(self, *, writing: bool) -> Iterator[sa.Connection]:
+        first = self.is_file and self._file is None
+        if first and not (is_there(self.path) and self.path.is_file()):
             raise self._absent()
         self._check_file(writing=writing)
         with told(self.shown), self._transaction(writing=writing) as connection:
@@ -195,14 +191,14 @@ class SqlStore:
         if not self.is_file:
             return
         with contextlib.suppress(OSError):
-            found = self.path.stat()
+            status = self.path.stat()
             if self._file is None:
-                self._file = found.st_dev, found.st_ino
-            if writing and stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+                self._file = status.st_dev, status.st_ino
+            if writing and stat.S_ISREG(status.st_mode) and status.st_mode & 0o077:
                 for ending in ("", "-wal", "-shm"):
                     with contextlib.suppress(OSError):  # it is not there, or somebody else's
                         self.path.with_name(self.path.name + ending).chmod(0o600)
-            if self._file == (found.st_dev, found.st_ino):
+            if self._file == (status.st_dev, status.st_ino):
                 return
         why = "another file was put in its place since it was opened, or it was removed"
         raise OutputError(
@@ -210,15 +206,15 @@ class SqlStore:
         )
 
     def _check_version(self, connection: sa.Connection) -> None:
-        found = self._version(connection)
-        if found is None:
+        version = self._version(connection)
+        if version is None:
             raise self._absent()
-        if found not in self._versions.known:
-            raise self._newer(found)
-        if found != self._versions.head:
+        if version not in self._versions.known:
+            raise self._newer(version)
+        if version != self._versions.head:
             raise InputError(
                 self.shown,
-                f"its tables are of the older version {found}",
+                f"its tables are of the older version {version}",
                 f"Run `{self._versions.make}` on it",
             )
         self._known_good = self._pooled
@@ -269,14 +265,14 @@ class SqlStore:
         table = self._versions.version_table
         if not sa.inspect(connection).has_table(table):
             return None
-        found = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalars().first()
-        return None if found is None else str(found)[:40]
+        version = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalars().first()
+        return None if version is None else str(version)[:40]
 
     def _absent(self) -> InputError:
         return InputError(
             self.shown,
             self._versions.absent,
-            f"Make it with `{self._versions.make}`, or name it with --ledger",
+            f"Make it with `{self._versions.make}`, or name it with `ledger`",
         )
 
     def _newer(self, version: object) -> InputError:
@@ -284,16 +280,24 @@ class SqlStore:
         return InputError(self.shown, why, "Install a newer unplug")
 
 
+def _begin(connection: sa.Connection) -> None:
+    """The driver is told to begin none by itself. A writer takes the lock at once: of two that read
+    first and write then each waits for the other, and SQLite refuses one.
+    """
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
 def _postgresql(where: str) -> sa.URL:
     try:
         url = sa.make_url(where)
     except sa.exc.ArgumentError as error:
         raise InputError(
-            "--ledger", "it is neither a file nor a URL", "Write postgresql://USER@HOST/DATABASE"
+            "`ledger`", "it is neither a file nor a URL", "Write postgresql://USER@HOST/DATABASE"
         ) from error
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise InputError(
-            f"--ledger {url.drivername}://",
+            f"`ledger={url.drivername}://`",
             "only SQLite and PostgreSQL hold ledgers",
             "Give a file, or postgresql://",
         )
@@ -320,12 +324,12 @@ def _meaning(where: str, cause: BaseException | None) -> InputError | OutputErro
             if why == BROKEN:
                 check_content(Path(where))
             return kind(where, why, fix)
-    said = " ".join(str(cause).split())
-    if "append-only" in said:
+    message = " ".join(str(cause).split())
+    if "append-only" in message:
         return OutputError(where, "the ledger is append-only", "Correct an entry by adding another")
     return InputError(
         where,
-        said[:200] or "the database failed",
+        message[:200] or "the database failed",
         "Check that it can be reached, and that it is a ledger",
     )
 

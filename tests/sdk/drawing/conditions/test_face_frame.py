@@ -15,7 +15,6 @@ from unplug.sdk.drawing.conditions import (
     FaceFinder,
     FaceFrame,
     Steering,
-    check_condition,
     draw_conditions,
 )
 from unplug.sdk.drawing.conditions.face_frame import MAX_FRAME, cut_square, frame_face
@@ -78,12 +77,9 @@ def test_a_large_face_is_shrunk_and_a_small_one_refused(
         draw_conditions([photo], ["canny"], 64)
 
 
-def test_frames_and_conditions_that_are_none() -> None:
+def test_frames_that_are_none() -> None:
     for margin in (-0.1, 2.1, float("nan")):
         with pytest.raises(InputError, match="out of range"):
             FaceFrame(margin=margin)
     with pytest.raises(InputError, match="one face is cropped"):
         FaceFrame(faces="all")  # type: ignore[arg-type]
-    for empty in (np.zeros((0, 0, 3), np.uint8), np.full((8, 8, 3), 255, np.uint8)):
-        with pytest.raises(DataError, match="x: the condition is empty"):
-            check_condition(empty, "x")

@@ -17,6 +17,7 @@ from .toy import LATENT, RESIDUAL, SIDE, networks, toy, with_schedule
 
 EDGES = np.zeros((SIDE, SIDE, 3), np.uint8)
 EDGES[3] = 255
+WORDS = ("negative", "steps", "guidance", "solver")
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +26,20 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 
 def drawn(pipeline: Pipeline, prompt: str = "a child", **more: Any) -> Any:
-    words = {
-        name: more.pop(name) for name in ("negative", "steps", "guidance", "solver") if name in more
-    }
-    return generate(pipeline, networks(), Words(prompt=prompt, **words), **more)  # type: ignore[arg-type]
+    words = {name: more.pop(name) for name in WORDS if name in more}
+    return generate(pipeline, networks(), Words(prompt=prompt, **words), **more)
+
+
+def watched(pipeline: Pipeline, words: Words, **more: Any) -> tuple[Any, list[dict[str, Array]]]:
+    """The picture, and what the UNet was fed at each step."""
+    fed, parts = list[dict[str, Array]](), networks()
+
+    def unet(given: Mapping[str, Array]) -> dict[str, Array]:
+        fed.append(dict(given))
+        answer: dict[str, Array] = parts["unet"](given)
+        return answer
+
+    return generate(pipeline, parts | {"unet": unet}, words, **more), fed
 
 
 def test_the_same_words_and_seed_are_the_same_picture(pipeline: Pipeline) -> None:
@@ -41,6 +52,7 @@ def test_the_same_words_and_seed_are_the_same_picture(pipeline: Pipeline) -> Non
         drawn(pipeline, seed=3, steps=5),
         drawn(pipeline, seed=3, guidance=2.0),
         drawn(pipeline, seed=3, negative="sad"),
+        drawn(pipeline, seed=3, solver="dpm++"),
         drawn(with_schedule(pipeline, "v_prediction, zero terminal SNR"), seed=3),
     ):
         assert not np.array_equal(other.latent, one.latent)
@@ -48,146 +60,74 @@ def test_the_same_words_and_seed_are_the_same_picture(pipeline: Pipeline) -> Non
 
 def test_one_step_by_hand(pipeline: Pipeline) -> None:
     """DDIM with one step: z = sqrt(a') D + sqrt(1 - a') p, with p the guided prediction."""
-    seen: list[Mapping[str, Array]] = []
-    parts: dict[str, Any] = networks()
-    plain = parts["unet"]
-
-    def unet(given: Mapping[str, Array]) -> Any:
-        seen.append(dict(given))
-        return plain(given)
-
-    found = generate(
-        pipeline, parts | {"unet": unet}, Words(prompt="a child", steps=1, guidance=2.0), seed=9
-    )
-    (given,) = seen
+    words = Words(prompt="a child", steps=1, guidance=2.0)
+    drawn_picture, (given,) = watched(pipeline, words, seed=9)
     z = latent(9, LATENT)
     assert np.array_equal(given["sample"], z) and given["timestep"].tolist() == [1.0]
-    said = plain(given)
-    p = said["noise_pred_negative"] + 2 * (said["noise_pred"] - said["noise_pred_negative"])
+    answer = networks()["unet"](given)
+    negative = answer["noise_pred_negative"]
+    p = negative + 2 * (answer["noise_pred"] - negative)
     a, after = pipeline.schedule.alphas_cumprod[1], pipeline.schedule.final_alpha_cumprod
     data = (z - np.sqrt(1 - a) * p) / np.sqrt(a)
-    assert np.allclose(
-        found.latent, np.sqrt(after) * data + np.sqrt(1 - after) * p, rtol=1e-5, atol=1e-6
-    )
+    wanted = np.sqrt(after) * data + np.sqrt(1 - after) * p
+    assert np.allclose(drawn_picture.latent, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_every_step_is_told_and_solvers_differ(pipeline: Pipeline) -> None:
+def test_every_step_is_told(pipeline: Pipeline) -> None:
     told: list[tuple[int, int]] = []
     drawn(pipeline, steps=6, watch=lambda done, total, _latent: told.append((done, total)))
     assert told == [(number, 6) for number in range(1, 7)]
-    assert not np.array_equal(drawn(pipeline, solver="dpm++").latent, drawn(pipeline).latent)
     assert sampling_table(pipeline.schedule, 6, "dpm++").previous_S[1] < 0
 
 
 def test_plugins_add_up_by_their_strength(pipeline: Pipeline) -> None:
-    fed: list[Array] = []
-    parts: dict[str, Any] = networks()
-    plain = parts["unet"]
-
-    def unet(given: Mapping[str, Array]) -> Any:
-        fed.append(given[RESIDUAL])
-        return plain(given)
-
-    def residual(*steerings: Steering) -> float:
-        fed.clear()
-        generate(pipeline, parts | {"unet": unet}, Words(prompt="x", steps=1), steerings=steerings)
-        return float(fed[0][0, 0, 0, 0])
-
     alone = 2 * EDGES.mean() / 255 - 1  # the input's range is -1 to 1
-    assert residual() == 0.0
-    assert residual(Steering(plugin="canny", image=EDGES)) == pytest.approx(alone, abs=1e-6)
     half = Steering(plugin="canny", image=EDGES, strength=0.5)
-    assert residual(half, half, half) == pytest.approx(1.5 * alone, abs=1e-6)
+    whole = Steering(plugin="canny", image=EDGES)
+    for steerings, wanted in (((), 0.0), ((whole,), alone), ((half, half, half), 1.5 * alone)):
+        _, (given,) = watched(pipeline, Words(prompt="x", steps=1), steerings=steerings)
+        assert float(given[RESIDUAL][0, 0, 0, 0]) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_long_prompts_are_cut_and_said_so(pipeline: Pipeline) -> None:
-    found = drawn(pipeline, "a" * 10_000)
-    assert found.prompt.cut and found.prompt.tokens > 1000 and not found.negative.cut
-    for prompt in ("", "zyzzyva qwrtz", "\U0001f642\U0001f469\u200d\U0001f467"):
-        assert not drawn(pipeline, prompt).prompt.cut
+def steered(image: Any, plugin: str = "canny") -> dict[str, Any]:
+    return {"steerings": (Steering(plugin=plugin, image=image),)}
+
+
+EMPTY = "empty: all its pixels are of one colour"
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "error", "words"),
     [
-        ({"guidance": 0.5}, "guidance 0.5: out of range"),
-        ({"guidance": float("nan")}, "guidance nan: out of range"),
-        ({"guidance": 1.0, "negative": "sad"}, "without guidance it has no effect"),
-        ({"steps": 0}, "0 steps: out of range"),
-        ({"seed": -1}, "seed -1: out of range"),
-        (
-            {"steerings": (Steering(plugin="depth", image=EDGES),)},
-            "plugin 'depth': the pipeline has none of this name",
-        ),
-        (
-            {"steerings": (Steering(plugin="canny", image=Path("edges.png")),)},
-            "condition of canny: it is a file",
-        ),
+        ({"guidance": 0.5}, InputError, "guidance 0.5: out of range"),
+        ({"guidance": float("nan")}, InputError, "guidance nan: out of range"),
+        ({"guidance": 1.0, "negative": "sad"}, InputError, "without guidance it has no effect"),
+        ({"steps": 0}, InputError, "0 steps: out of range"),
+        ({"seed": -1}, InputError, "seed -1: out of range"),
+        (steered(EDGES, "depth"), InputError, "plugin 'depth': the pipeline has none of this name"),
+        (steered(Path("edges.png")), InputError, "condition of canny: it is a file"),
+        (steered(np.zeros((SIDE, SIDE, 3), np.uint8)), DataError, EMPTY),
+        (steered(np.full((SIDE, SIDE, 3), 255, np.uint8)), DataError, EMPTY),
+        (steered(np.zeros((0, 0, 3), np.uint8)), DataError, EMPTY),
+        (steered(EDGES[:8]), DataError, r"its shape is \(8, 16, 3\)"),
     ],
 )
-def test_wrong_numbers_and_names(pipeline: Pipeline, more: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_what_is_not_drawn(
+    pipeline: Pipeline, more: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
         drawn(pipeline, **more)
-
-
-@pytest.mark.parametrize(
-    ("condition_HWC", "words"),
-    [
-        (np.zeros((SIDE, SIDE, 3), np.uint8), "empty: all its pixels are of one colour"),
-        (np.full((SIDE, SIDE, 3), 255, np.uint8), "empty"),
-        (np.zeros((0, 0, 3), np.uint8), "empty"),
-        (EDGES[:8], "its shape is \\(8, 16, 3\\)"),
-    ],
-)
-def test_conditions_that_steer_nothing(pipeline: Pipeline, condition_HWC: Any, words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        drawn(pipeline, steerings=(Steering(plugin="canny", image=condition_HWC),))
-
-
-def test_the_loop_needs_no_torch(tmp_path: Path) -> None:
-    """Neither to import all of it nor to draw: in a process that would fail to find it."""
-    import subprocess
-    import sys
-
-    code = f"""
-import sys
-for name in ("torch", "diffusers", "transformers", "tokenizers", "onnx", "cv2"):
-    sys.modules[name] = None
-import unplug.sdk.drawing.device as device
-for name in device.__all__:
-    getattr(device, name)
-import importlib.util, types
-package = types.ModuleType("toys"); package.__path__ = [{str(Path(__file__).parent)!r}]; sys.modules["toys"] = package
-from toys.toy import networks, toy
-from pathlib import Path
-pipeline = toy(Path({str(tmp_path)!r}))
-made = device.generate(device.load_pipeline(Path({str(tmp_path)!r})), networks(), device.Words(prompt="a child"))
-print(made.image_HWC.shape, sys.modules.get("torch"))
-"""
-    root = Path(__file__).parents[4]  # of the package tests, which the toy imports
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=root
-    )
-    assert done.stdout == "(16, 16, 3) None\n", done.stderr[-2000:]
 
 
 def test_a_unet_without_guidance_is_asked_about_the_prompt_alone(
     pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    own = toy(tmp_path, guided=False)
-    assert not own.guided and pipeline.guided
-    seen: list[set[str]] = []
-    parts: dict[str, Any] = networks()
-    plain = parts["unet"]
-
-    def unet(given: Mapping[str, Array]) -> Any:
-        seen.append(set(given))
-        return plain(given)
-
-    found = generate(own, parts | {"unet": unet}, Words(prompt="a child"), seed=3)
-    assert seen == [{"sample", "timestep", "encoder_hidden_states", RESIDUAL}] * 4
-    assert np.array_equal(found.latent, drawn(pipeline, seed=3, guidance=1.0).latent)
+    unguided = toy(tmp_path, guided=False)
+    assert not unguided.guided and pipeline.guided
+    picture, fed = watched(unguided, Words(prompt="a child"), seed=3)
+    assert list(map(set, fed)) == [{"sample", "timestep", "encoder_hidden_states", RESIDUAL}] * 4
+    assert np.array_equal(picture.latent, drawn(pipeline, seed=3, guidance=1.0).latent)
     with pytest.raises(InputError, match="guidance 2: toy draws without"):
-        drawn(own, guidance=2.0)
+        drawn(unguided, guidance=2.0)
     with pytest.raises(InputError, match="without guidance it has no effect"):
-        drawn(own, negative="sad")
+        drawn(unguided, negative="sad")

@@ -4,9 +4,11 @@ formulas.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tests.vectors.pipeline.make import SCHEDULES, read_tokenizer
@@ -15,6 +17,7 @@ from unplug.core import Array, IOSpec, TensorSpec, sha256_file
 from unplug.export import Card
 from unplug.export.artifact import write_card
 from unplug.sdk.drawing.device import (
+    PIPELINE,
     LoraSlots,
     Part,
     PartFile,
@@ -151,7 +154,7 @@ def toy(
     return pipeline
 
 
-def networks() -> dict[str, object]:
+def networks() -> dict[str, Any]:
     """Formulas in the parts' place: words, timestep and residuals all move the prediction."""
 
     def text(given: Mapping[str, Array]) -> dict[str, Array]:
@@ -192,3 +195,23 @@ def networks() -> dict[str, object]:
 def with_schedule(pipeline: Pipeline, name: str) -> Pipeline:
     """The toy with another schedule of the vectors."""
     return replace(pipeline, schedule=SCHEDULES[name])
+
+
+def change(folder: Path, place: str, value: object) -> None:
+    """Puts a value at a place of a folder's ``pipeline.json``, its keys and numbers parted by
+    spaces; a function makes it of what is there.
+    """
+    raw: dict[str, Any] = {"": json.loads((folder / PIPELINE).read_text())}
+    spot: Any = raw
+    *way, last = ["", *place.split()]
+    for step in way:
+        spot = spot[int(step) if isinstance(spot, list) else step]
+    spot[last] = value(spot[last]) if callable(value) else value
+    (folder / PIPELINE).write_text(json.dumps(raw[""]))
+
+
+def gone(held: Any, which: str | int) -> Any:
+    """A list or an object of JSON without one of its parts."""
+    if isinstance(held, list):
+        return [part for number, part in enumerate(held) if number != which]
+    return {name: part for name, part in held.items() if name != which}

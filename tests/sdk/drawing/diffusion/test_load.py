@@ -34,6 +34,9 @@ DIFFUSERS, TRANSFORMERS = "diffusion_pytorch_model.safetensors", "model.safetens
 Harm = Callable[[Path], object]
 
 
+FILE = {"unet": DIFFUSERS, "vae": DIFFUSERS, "text_encoder": TRANSFORMERS}
+
+
 def edit(path: str, **changes: Any) -> Harm:
     def harm(folder: Path) -> None:
         write_json(folder / path, json.loads((folder / path).read_text()) | changes)
@@ -41,143 +44,87 @@ def edit(path: str, **changes: Any) -> Harm:
     return harm
 
 
-def tensors(path: str, change: Callable[[dict[str, torch.Tensor]], object]) -> Harm:
+def tensors(part: str, change: Callable[[torch.Tensor], torch.Tensor | None]) -> Harm:
+    """The first tensor of a part changed, or taken out."""
+
     def harm(folder: Path) -> None:
-        found = load_file(folder / path)
-        change(found)
-        save_file(found, folder / path, metadata={"format": "pt"})
+        path = folder / part / FILE[part]
+        held = load_file(path)
+        name = min(held)
+        value = change(held.pop(name))
+        save_file(held if value is None else held | {name: value}, path, metadata={"format": "pt"})
 
     return harm
 
 
-def pickled(path: str, name: str) -> Harm:
+def pickled(part: str, name: str) -> Harm:
     def harm(folder: Path) -> None:
-        torch.save(load_file(folder / path), (folder / path).with_name(name))
-        (folder / path).unlink()
+        torch.save(load_file(folder / part / FILE[part]), folder / part / name)
+        (folder / part / FILE[part]).unlink()
 
     return harm
 
 
-def first(
-    change: Callable[[torch.Tensor], torch.Tensor | None],
-) -> Callable[[dict[str, torch.Tensor]], None]:
-    def harm(found: dict[str, torch.Tensor]) -> None:
-        name = min(found)
-        value = change(found.pop(name))
-        if value is not None:
-            found[name] = value
-
-    return harm
+def remove(path: str) -> Harm:
+    return lambda folder: (folder / path).unlink()
 
 
-def gone(value: torch.Tensor) -> None:
-    return None
+def write(path: str, text: str) -> Harm:
+    return lambda folder: (folder / path).write_text(text)
 
 
 def broken(value: torch.Tensor) -> torch.Tensor:
     return torch.full_like(value, torch.nan)
 
 
+INDEX, UNET, WORDS = "model_index.json", "unet/config.json", "tokenizer/tokenizer_config.json"
+ON_8_BIT = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+SIZE_OF = r"no square sample_size of its UNet \("
+
+
+def single_file(folder: Path) -> None:
+    (folder / INDEX).rename(folder / "sd.safetensors")
+
+
+def no_words(folder: Path) -> None:
+    for file in (folder / "tokenizer").glob("*.json"):
+        file.unlink()
+
+
 WRONG: dict[str, tuple[Harm, str]] = {
-    "no index": (
-        lambda folder: (folder / "model_index.json").unlink(),
-        "not a diffusers folder: no model_index.json in it",
-    ),
-    "single file": (
-        lambda folder: [
-            (folder / "model_index.json").unlink(),
-            (folder / "sd.safetensors").touch(),
-        ],
-        r"sd\.safetensors is a single-file checkpoint",
-    ),
-    "broken index": (
-        lambda folder: (folder / "model_index.json").write_text("{"),
-        "model_index.json: not valid JSON",
-    ),
-    "list index": (
-        lambda folder: (folder / "model_index.json").write_text("[]"),
-        "it has no unet, vae, text_encoder",
-    ),
+    "no index": (remove(INDEX), "not a diffusers folder: no model_index.json in it"),
+    "single file": (single_file, r"sd\.safetensors is a single-file checkpoint"),
+    "broken index": (write(INDEX, "{"), "model_index.json: not valid JSON"),
+    "list index": (write(INDEX, "[]"), "it has no unet, vae, text_encoder"),
     "unet missing": (lambda folder: shutil.rmtree(folder / "unet"), "it has no unet"),
-    "unet null": (edit("model_index.json", unet=[None, None]), "its unet is"),
-    "unet of another kind": (
-        edit("model_index.json", unet=["transformers", "CLIPTextModel"]),
-        "its unet is",
-    ),
-    "a module to import": (edit("model_index.json", unet=["antigravity", "fly"]), "its unet is"),
-    "sdxl": (
-        edit("model_index.json", text_encoder_2=["transformers", "CLIPTextModel"]),
-        "text_encoder_2: not a Stable Diff",
-    ),
-    "broken config": (
-        lambda folder: (folder / "unet/config.json").write_text("{"),
-        "not valid JSON",
-    ),
-    "no config": (
-        lambda folder: (folder / "unet/config.json").unlink(),
-        "no file named config.json",
-    ),
-    "no weights": (
-        lambda folder: (folder / "unet" / DIFFUSERS).unlink(),
-        f"no file named {DIFFUSERS}",
-    ),
-    "cut weights": (
-        lambda folder: (folder / "unet" / DIFFUSERS).write_bytes(b"\0" * 900),
-        "it begins with zeros",
-    ),
-    "pickle": (
-        pickled(f"unet/{DIFFUSERS}", "diffusion_pytorch_model.bin"),
-        f"no file named {DIFFUSERS}",
-    ),
-    "text pickle": (
-        pickled(f"text_encoder/{TRANSFORMERS}", "pytorch_model.bin"),
-        f"no file named {TRANSFORMERS}",
-    ),
-    "unet lacks": (
-        tensors(f"unet/{DIFFUSERS}", first(gone)),
-        r"its unet lacks the tensor conv_in\.bias",
-    ),
+    "unet null": (edit(INDEX, unet=[None, None]), "its unet is"),
+    "other unet": (edit(INDEX, unet=["transformers", "CLIPTextModel"]), "its unet is"),
+    "a module to import": (edit(INDEX, unet=["antigravity", "fly"]), "its unet is"),
+    "sdxl": (edit(INDEX, text_encoder_2=["transformers", "CLIP"]), "text_encoder_2: not a Stable"),
+    "broken config": (write(UNET, "{"), "not valid JSON"),
+    "no config": (remove(UNET), "no file named config.json"),
+    "no weights": (remove(f"unet/{DIFFUSERS}"), f"no file named {DIFFUSERS}"),
+    "cut weights": (write(f"unet/{DIFFUSERS}", "\0" * 900), "it begins with zeros"),
+    "pickle": (pickled("unet", "diffusion_pytorch_model.bin"), f"no file named {DIFFUSERS}"),
+    "text pickle": (pickled("text_encoder", "pytorch_model.bin"), f"no file named {TRANSFORMERS}"),
+    "unet lacks": (tensors("unet", lambda _: None), r"its unet lacks the tensor conv_in\.bias"),
     "text lacks": (
-        tensors(f"text_encoder/{TRANSFORMERS}", first(gone)),
+        tensors("text_encoder", lambda _: None),
         "its text_encoder lacks the tensor embeddings",
     ),
-    "unet nan": (
-        tensors(f"unet/{DIFFUSERS}", first(broken)),
-        "its unet holds NaN or infinity in conv_in",
-    ),
-    "vae nan": (tensors(f"vae/{DIFFUSERS}", first(broken)), "its vae holds NaN"),
-    "unet shape": (
-        tensors(f"unet/{DIFFUSERS}", first(lambda value: value[:3].clone())),
-        "expected shape",
-    ),
-    "inpainting": (edit("unet/config.json", in_channels=9), "expected shape"),
-    "no words": (
-        lambda folder: [file.unlink() for file in (folder / "tokenizer").glob("*.json")],
-        "tokenizer",
-    ),
-    "endless prompts": (
-        edit("tokenizer/tokenizer_config.json", model_max_length=10**30),
-        "prompts of 1000.* takes 16",
-    ),
-    "no size": (
-        edit("unet/config.json", sample_size=None),
-        r"no square sample_size of its UNet \(None\)",
-    ),
-    "oblong": (
-        edit("unet/config.json", sample_size=[8, 16]),
-        r"no square sample_size of its UNet \(\[8, 16\]\)",
-    ),
+    "unet nan": (tensors("unet", broken), "its unet holds NaN or infinity in conv_in"),
+    "vae nan": (tensors("vae", broken), "its vae holds NaN"),
+    "unet shape": (tensors("unet", lambda value: value[:3].clone()), "expected shape"),
+    "inpainting": (edit(UNET, in_channels=9), "expected shape"),
+    "no words": (no_words, "tokenizer"),
+    "endless prompts": (edit(WORDS, model_max_length=10**30), "prompts of 1000.* takes 16"),
+    "no size": (edit(UNET, sample_size=None), rf"{SIZE_OF}None\)"),
+    "oblong": (edit(UNET, sample_size=[8, 16]), rf"{SIZE_OF}\[8, 16\]\)"),
     "flow": (
-        edit("model_index.json", scheduler=["diffusers", "FlowMatchEulerDiscreteScheduler"]),
+        edit(INDEX, scheduler=["diffusers", "FlowMatchEulerDiscreteScheduler"]),
         "without noise levels",
     ),
-    "quantized": (
-        edit(
-            "unet/config.json",
-            quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True},
-        ),
-        "GPU",
-    ),
+    "quantized": (edit(UNET, quantization_config=ON_8_BIT), "GPU"),
 }
 
 

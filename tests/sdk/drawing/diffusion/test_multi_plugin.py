@@ -59,36 +59,25 @@ def test_a_saved_pipeline_opens_as_what_it_was(
     count: int,
     tmp_path: Path,
 ) -> None:
+    opened, whole = StableDiffusionAdapterPipeline.from_pretrained, tmp_path / "whole"
+    pipe = opened(folder, adapter=MultiPlugin(plugins[:count]))
     strengths = [1.0, 0.5, 0.75][:count]
-    pipe = StableDiffusionAdapterPipeline.from_pretrained(
-        folder, adapter=MultiPlugin(plugins[:count])
-    )
     how: dict[str, Any] = {"image": images[:count], "adapter_conditioning_scale": strengths}
     drawn = picture(pipe, **how)
-    stock = StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=plugins[:count])
+    stock = opened(folder, adapter=plugins[:count])
     assert type(stock.adapter) is MultiAdapter
     # a list of plugins is the same pictures
     np.testing.assert_allclose(picture(stock, **how), drawn, atol=1e-5)
-    pipe.save_pretrained(tmp_path / "whole")
-    assert {item.name for item in (tmp_path / "whole/adapter").iterdir()} == {
-        "config.json",
-        WEIGHTS,
-    }
-    again = StableDiffusionAdapterPipeline.from_pretrained(tmp_path / "whole")
+    pipe.save_pretrained(whole)
+    assert {file.name for file in (whole / "adapter").iterdir()} == {"config.json", WEIGHTS}
+    again = opened(whole)
     assert type(again.adapter) is MultiPlugin and not again.adapter.training
-    assert [part.config.condition for part in again.adapter.adapters] == [
-        "canny",
-        "depth",
-        "face_landmark",
-    ][:count]
-    assert np.array_equal(picture(again, **how), drawn)
-    given = StableDiffusionAdapterPipeline.from_pretrained(
-        folder, adapter=MultiPlugin.from_pretrained(tmp_path / "whole", subfolder="adapter")
-    )
-    assert np.array_equal(picture(given, **how), drawn)
-    half = StableDiffusionAdapterPipeline.from_pretrained(
-        tmp_path / "whole", torch_dtype=torch.bfloat16
-    )
+    conditions = [part.config.condition for part in again.adapter.adapters]
+    assert conditions == ["canny", "depth", "face_landmark"][:count]
+    adapter = MultiPlugin.from_pretrained(whole, subfolder="adapter")
+    for other in (again, opened(folder, adapter=adapter)):
+        assert np.array_equal(picture(other, **how), drawn)
+    half = opened(whole, dtype=torch.bfloat16)
     assert {value.dtype for value in half.adapter.parameters()} == {torch.bfloat16}
 
 
@@ -123,113 +112,82 @@ def test_strengths_pictures_and_plugins_are_counted(
             ([0.25, 2.0], (0.25, 2.0)),
             ([0, 1], (0, 1)),
         ):
-            for found, first, second in zip(both(images[:2], given), one, other, strict=True):
-                torch.testing.assert_close(found, a * first + b * second, rtol=1e-5, atol=1e-6)
-    for xs, weights, words in (
-        (images[:1], None, "condition images: 1 for 2 plugins"),
-        (images, None, "condition images: 3 for 2"),
-        (images[:2], [1.0], "strengths: 1 for 2 plugins"),
-        (images[:2], [1.0, float("nan")], "not all are finite"),
+            for residual, first, second in zip(both(images[:2], given), one, other, strict=True):
+                torch.testing.assert_close(residual, a * first + b * second, rtol=1e-5, atol=1e-6)
+    for count, weights, words in (
+        (1, None, "condition images: 1 for 2 plugins"),
+        (3, None, "condition images: 3 for 2"),
+        (2, [1.0], "strengths: 1 for 2 plugins"),
+        (2, [1.0, float("nan")], "not all are finite"),
     ):
         with pytest.raises(InputError, match=words):
-            both(xs, weights)
+            both(images[:count], weights)
     t2i = T2IAdapter(channels=[16, 32], num_res_blocks=1)
+    other_base = steering_plugin(tiny_unet(channels=(16, 24)))
     for parts, words in (
         ([], "not 0"),
         (plugins[:1], "not 1"),
         (plugins * 3, "not 9"),
         (plugins[0], "not something else"),
         ([plugins[0], t2i], r"MultiPlugin\[1\]: it is a T2IAdapter, no plugin"),
-        (
-            [plugins[0], steering_plugin(tiny_unet(channels=(16, 24)))],
-            "its base is another one .*level 1: 24",
-        ),
+        ([plugins[0], other_base], "its base is another one .*level 1: 24"),
     ):
         with pytest.raises(InputError, match=words):
             MultiPlugin(parts)  # type: ignore[arg-type]
 
 
-def test_stock_classes_refuse_the_folder_and_say_what_opens_it(
+def test_other_classes_refuse_the_folder_and_stock_ones_say_what_opens_it(
     folder: Path, plugins: list[ConditioningPlugin], tmp_path: Path
 ) -> None:
     """They would make adapters of random weights of it, and only a line in a log would tell."""
-    plugins[0].save_pretrained(tmp_path / "one")
-    MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "two")
-    StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=plugins[:2]).save_pretrained(
-        tmp_path / "list"
-    )
-    for kind, place in (
-        (T2IAdapter, "one"),
-        (T2IAdapter, "two"),
-        (MultiAdapter, "one"),
-        (MultiAdapter, "two"),
+    one, two, listed = (tmp_path / name for name in ("one", "two", "list"))
+    plugins[0].save_pretrained(one)
+    both = MultiPlugin(plugins[:2])
+    both.save_pretrained(two)
+    pipe = StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=plugins[:2])
+    pipe.save_pretrained(listed)
+    opens = "several together with MultiPlugin"
+    for kind in (T2IAdapter, MultiAdapter):
+        for place in (one, two):
+            with pytest.raises(ValueError, match=rf"unplug\.plugins\.ConditioningPlugin, {opens}"):
+                kind.from_pretrained(str(place))
+    with pytest.raises(ValueError, match=opens):
+        StableDiffusionAdapterPipeline.from_pretrained(listed)
+    for name, condition in (("adapter", "canny"), ("adapter_1", "depth")):
+        # and nothing of it is lost
+        assert ConditioningPlugin.from_pretrained(listed / name).config.condition == condition
+    for other, place, why in (
+        (MultiPlugin, one, "model_type 'plugin'"),
+        (ConditioningPlugin, two, "model_type 'multi-plugin'"),
+        (MultiPlugin, tmp_path / "gone", "no such folder"),
     ):
-        with pytest.raises(
-            ValueError,
-            match=r"unplug\.plugins\.ConditioningPlugin, several together with MultiPlugin",
-        ):
-            kind.from_pretrained(str(tmp_path / place))
-    with pytest.raises(ValueError, match="several together with MultiPlugin"):
-        StableDiffusionAdapterPipeline.from_pretrained(tmp_path / "list")
-    first, second = (
-        ConditioningPlugin.from_pretrained(tmp_path / "list" / name)
-        for name in ("adapter", "adapter_1")
-    )
-    # and nothing of it is lost
-    assert (first.config.condition, second.config.condition) == (
-        "canny",
-        "depth",
-    )
-
-
-def test_neither_class_opens_what_is_the_others(
-    plugins: list[ConditioningPlugin], tmp_path: Path
-) -> None:
-    plugins[0].save_pretrained(tmp_path / "one")
-    MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "two")
-    with pytest.raises(CheckpointError, match="model_type 'plugin'"):
-        MultiPlugin.from_pretrained(tmp_path / "one")
-    with pytest.raises(CheckpointError, match="model_type 'multi-plugin'"):
-        ConditioningPlugin.from_pretrained(tmp_path / "two")
-    with pytest.raises(CheckpointError, match="no such folder"):
-        MultiPlugin.from_pretrained(tmp_path / "gone")
+        with pytest.raises(CheckpointError, match=why):
+            other.from_pretrained(place)
     with pytest.raises(InputError, match="a pickle can run code"):
-        MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "x", safe_serialization=False)
-
-
-def test_it_is_no_one_file_for_a_device(plugins: list[ConditioningPlugin]) -> None:
+        both.save_pretrained(tmp_path / "x", safe_serialization=False)
     with pytest.raises(InputError, match="Export each of its plugins"):
-        _ = MultiPlugin(plugins[:2]).iospec
+        _ = both.iospec
 
 
 def test_broken_folders_are_refused(plugins: list[ConditioningPlugin], tmp_path: Path) -> None:
-    MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "two")
-    config, tensors = (
-        json.loads((tmp_path / "two/config.json").read_text()),
-        load_file(tmp_path / "two" / WEIGHTS),
-    )
-    parts = config["plugins"]
-    name = min(tensors)
-    for number, (changed, weights, words) in enumerate(
-        (
-            ({"plugins": parts[:1]}, tensors, "2 to 8 plugins, not 1"),
-            ({"plugins": "x"}, tensors, "not something else"),
-            ({"plugins": [*parts, parts[0]]}, tensors, "is missing"),
-            ({"plugins": [parts[0], {"widths": [2]}]}, tensors, "widths"),
-            ({"plugins": [parts[0], 7]}, tensors, "it is a int, no plugin"),
-            (
-                {"plugins": [parts[0], parts[1] | {"widths": [10**9] * len(parts[1]["widths"])}]},
-                tensors,
-                "out of range",
-            ),
-            ({}, {key: value for key, value in tensors.items() if key != name}, "is missing"),
-            ({}, tensors | {name: tensors[name] * float("nan")}, "NaN"),
-        )
+    place = tmp_path / "two"
+    MultiPlugin(plugins[:2]).save_pretrained(place)
+    config, tensors = json.loads((place / "config.json").read_text()), load_file(place / WEIGHTS)
+    (one, two), name = config["plugins"], min(tensors)
+    lost = {key: value for key, value in tensors.items() if key != name}
+    wide = two | {"widths": [10**9] * len(two["widths"])}
+    assert load_checkpoint(place).model_type == "multi-plugin"
+    for parts, weights, words in (
+        ([one], tensors, "2 to 8 plugins, not 1"),
+        ("x", tensors, "not something else"),
+        ([one, two, one], tensors, "is missing"),
+        ([one, {"widths": [2]}], tensors, "widths"),
+        ([one, 7], tensors, "it is a int, no plugin"),
+        ([one, wide], tensors, "out of range"),
+        ([one, two], lost, "is missing"),
+        ([one, two], tensors | {name: tensors[name] * float("nan")}, "NaN"),
     ):
-        place = tmp_path / str(number)
-        place.mkdir()
-        (place / "config.json").write_text(json.dumps(config | changed))
+        (place / "config.json").write_text(json.dumps(config | {"plugins": parts}))
         save_file(weights, place / WEIGHTS)
         with pytest.raises(CheckpointError, match=words):
             MultiPlugin.from_pretrained(place)
-    assert load_checkpoint(tmp_path / "two").model_type == "multi-plugin"

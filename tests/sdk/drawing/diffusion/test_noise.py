@@ -38,16 +38,6 @@ def one(value: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("kind", "target"), [("epsilon", 1.0), ("v_prediction", 0.8 * 1 - 0.6 * 2)]
-)
-def test_noisy_latents_and_targets_by_hand(kind: str, target: float) -> None:
-    made = add_noise(levels(0.5, 0.64, kind=kind), one(2.0), torch.tensor([1]), one(1.0))
-    torch.testing.assert_close(made.latent_Bchw, one(0.8 * 2 + 0.6 * 1))
-    torch.testing.assert_close(made.target_Bchw, one(target))
-    assert made.step_B.tolist() == [1]
-
-
-@pytest.mark.parametrize(
     ("kind", "weighting"), [("epsilon", "velocity"), ("v_prediction", "noise")]
 )
 def test_an_error_of_one_is_an_error_of_the_other(kind: str, weighting: Weighting) -> None:
@@ -59,9 +49,11 @@ def test_an_error_of_one_is_an_error_of_the_other(kind: str, weighting: Weightin
     clean = (noisy - (1 - shares).sqrt() * wrong) / shares.sqrt()
     of_noise = (wrong - e) ** 2 * torch.ones(3)
     of_velocity = (shares.sqrt() * (wrong - e) - (1 - shares).sqrt() * (clean - x)) ** 2
-    own, other = (of_noise, of_velocity) if kind == "epsilon" else (of_velocity, of_noise)
+    predicted, other = (of_noise, of_velocity) if kind == "epsilon" else (of_velocity, of_noise)
     scheduler = levels(*shares.tolist(), kind=kind)
-    torch.testing.assert_close(own * level_weight(scheduler, torch.arange(3), weighting), other)
+    torch.testing.assert_close(
+        predicted * level_weight(scheduler, torch.arange(3), weighting), other
+    )
     same: Weighting = "noise" if weighting == "velocity" else "velocity"
     assert level_weight(scheduler, torch.arange(3), same).tolist() == [1.0, 1.0, 1.0]
 

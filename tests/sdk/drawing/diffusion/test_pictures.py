@@ -66,37 +66,24 @@ def test_a_seed_is_a_picture_in_any_batch(base: Any) -> None:
 
 
 def test_guidance_that_rises_is_a_loop_with_a_scale_of_its_own_at_each_step(base: Any) -> None:
-    guidance, steps, seed = 4.0, 3, 5
-    (drawn,) = arrays(
-        generate(
-            base,
-            ["a child"],
-            seeds=[seed],
-            size=SIZE,
-            steps=steps,
-            guidance=guidance,
-            schedule="linear",
-        )
-    )
-    (other,) = arrays(
-        generate(base, ["a child"], seeds=[seed], size=SIZE, steps=steps, guidance=guidance)
+    guidance, steps, seed, side = 4.0, 3, 5, SIZE // 8
+    how: dict[str, Any] = {"size": SIZE, "steps": steps, "guidance": guidance}
+    drawn, other = (
+        arrays(generate(base, ["a child"], seeds=[seed], schedule=schedule, **how))[0]
+        for schedule in ("linear", "constant")
     )
     assert far(drawn, other) > 1
-    scheduler, side = base.scheduler, SIZE // 8
+    scheduler, noise = base.scheduler, torch.Generator().manual_seed(seed)
     scheduler.set_timesteps(steps)
     ids = base.tokenizer(["", "a child"], padding="max_length", return_tensors="pt").input_ids
     with torch.no_grad():
         states = base.text_encoder(ids)[0]
-        z = torch.randn(
-            (1, base.unet.config.in_channels, side, side),
-            generator=torch.Generator().manual_seed(seed),
-        )
+        z = torch.randn((1, base.unet.config.in_channels, side, side), generator=noise)
         for time in scheduler.timesteps:
             negative, prompt = base.unet(torch.cat([z, z]), time, states).sample.chunk(2)
-            scale = 1 + (guidance - 1) * 2 * (
-                1 - float(time) / scheduler.config.num_train_timesteps
-            )
-            z = scheduler.step(negative + scale * (prompt - negative), time, z).prev_sample
+            share = 2 * (1 - float(time) / scheduler.config.num_train_timesteps)
+            told = negative + (1 + (guidance - 1) * share) * (prompt - negative)
+            z = scheduler.step(told, time, z).prev_sample
     (wanted,) = arrays(decode(base, z))
     assert far(drawn, wanted) <= 1
     assert not base.unet._forward_hooks, "what was lent is given back"
@@ -109,29 +96,14 @@ def test_a_list_is_cut_into_the_batches_of_the_prompts(monkeypatch: pytest.Monke
         def set_progress_bar_config(self, **_: Any) -> None: ...
 
         def __call__(self, prompts: list[str], **given: Any) -> Any:
-            calls.append(
-                (
-                    prompts,
-                    given["image"],
-                    given["same"],
-                    given["negative_prompt"],
-                    len(given["generator"]),
-                )
-            )
+            calls.append((prompts, *(given[name] for name in ("image", "same", "negative_prompt"))))
             return type("Out", (), {"images": prompts})
 
     monkeypatch.setattr(pictures, "decode", lambda _, latents: latents)
-    out = generate(
-        Pipe(),
-        list("abc"),
-        seeds=[1, 2, 3],
-        size=8,
-        batch_size=2,
-        image=[1, 2, 3],
-        shared={"same": [7, 8]},
-    )
-    assert out == ["a", "b", "c"]  # type: ignore[comparison-overlap]
-    assert calls == [(["a", "b"], [1, 2], [7, 8], ["", ""], 2), (["c"], [3], [7, 8], [""], 1)]
+    how: dict[str, Any] = {"image": [1, 2, 3], "shared": {"same": [7, 8]}, "batch_size": 2}
+    drawn: Any = generate(Pipe(), list("abc"), seeds=[1, 2, 3], size=8, **how)
+    assert drawn == ["a", "b", "c"]
+    assert calls == [(["a", "b"], [1, 2], [7, 8], ["", ""]), (["c"], [3], [7, 8], [""])]
 
 
 def test_the_bare_base_and_latents_a_few_at_a_time(
@@ -159,101 +131,69 @@ def test_the_bare_base_and_latents_a_few_at_a_time(
 def test_strengths_from_none_to_double(
     base: Any, plugin_folder: Path, edges: Path, tmp_path: Path
 ) -> None:
-    how: dict[str, Any] = {"seeds": [0, 1], "steps": 2}
-    bare = arrays(draw_pictures(base, PROMPTS[:2], **how)[0])
-    steering = Steering(plugin=str(plugin_folder), image=edges)
-    drawn = [
-        arrays(draw_pictures(base, PROMPTS[:2], [replace(steering, strength=strength)], **how)[0])
-        for strength in (0.0, 1.0, 2.0)
-    ]
-    assert all(far(a, b) == 0 for a, b in zip(drawn[0], bare, strict=True))
-    assert far(drawn[1][0], bare[0]) > 3 and far(drawn[2][0], drawn[1][0]) > 3
-    _, conditions = draw_pictures(base, PROMPTS[:1], [steering], seeds=[0], steps=1)
-    assert np.array_equal(np.asarray(conditions[0]), np.asarray(Image.open(edges)))
     save_checkpoint(steering_plugin(base.unet, 8), tmp_path / "other", record={}, card="")
     one, other = (
-        Steering(plugin=str(plugin_folder), image=edges),
-        Steering(plugin=str(tmp_path / "other"), image=edges),
+        Steering(plugin=str(folder), image=edges) for folder in (plugin_folder, tmp_path / "other")
     )
-    how: dict[str, Any] = {"seeds": [0, 1], "steps": 2}
-    alone = arrays(draw_pictures(base, PROMPTS[:2], [one], **how)[0])
-    muted = arrays(draw_pictures(base, PROMPTS[:2], [one, replace(other, strength=0.0)], **how)[0])
-    both, conditions = draw_pictures(base, PROMPTS[:2], [one, other], **how)
-    assert all(far(a, b) <= 1 for a, b in zip(alone, muted, strict=True))
-    assert far(arrays(both)[0], alone[0]) > 3 and len(conditions) == 2 and len(both) == 2
+
+    def drawn(*steerings: Steering) -> list[Any]:
+        pictures, conditions = draw_pictures(base, PROMPTS[:2], steerings, seeds=[0, 1], steps=2)
+        assert len(conditions) == len(steerings) and len(pictures) == 2
+        assert all(far(np.asarray(edge), np.asarray(Image.open(edges))) == 0 for edge in conditions)
+        return arrays(pictures)
+
+    bare, alone, muted = drawn(), drawn(one), replace(other, strength=0.0)
+    assert all(far(a, b) == 0 for a, b in zip(drawn(replace(one, strength=0.0)), bare, strict=True))
+    assert far(alone[0], bare[0]) > 3 and far(drawn(replace(one, strength=2.0))[0], alone[0]) > 3
+    assert all(far(a, b) <= 1 for a, b in zip(drawn(one, muted), alone, strict=True))
+    assert far(drawn(one, other)[0], alone[0]) > 3
 
 
 def test_what_cannot_be_drawn_is_refused(
     base: Any, plugin_folder: Path, edges: Path, tmp_path: Path
 ) -> None:
-    for size in (70, 4, 4104, -8):
-        with pytest.raises(InputError, match=f"size {size}: no multiple of 8 from 8 to 4096"):
-            draw_pictures(base, ["x"], seeds=[0], size=size)
-    for size, words in (
-        (70, "size 70: no multiple of 16 from 8 to 4096. Use 64"),
-        (8, "no multiple of 16.*Use 16"),
+    plugin = steering_plugin(tiny_unet(channels=(16, 24, 32)))
+    save_checkpoint(plugin, tmp_path / "other", record={}, card="")
+    one, other = (
+        [Steering(plugin=str(folder), image=edges)]
+        for folder in (plugin_folder, tmp_path / "other")
+    )
+    eight = "no multiple of 8 from 8 to 4096"
+    for steerings, size, words in (
+        *(([], size, f"size {size}: {eight}") for size in (70, 4, 4104, -8)),
+        (one, 70, "size 70: no multiple of 16 from 8 to 4096. Use 64"),
+        (one, 8, "no multiple of 16.*Use 16"),
+        (other, None, r"made for another base \(.*Use the base that it was trained for"),
     ):
         with pytest.raises(InputError, match=words):
-            draw_pictures(
-                base,
-                ["x"],
-                [Steering(plugin=str(plugin_folder), image=edges)],
-                seeds=[0],
-                size=size,
-            )
+            draw_pictures(base, ["x"], steerings, seeds=[0], size=size)
     with pytest.raises(InputError, match=f"{MAX_PICTURES + 1} pictures: too many for one call"):
         draw_pictures(base, ["x"] * (MAX_PICTURES + 1), seeds=[0])
     for strength in (-0.1, 10.1, float("nan"), float("inf")):
         with pytest.raises(InputError, match=r"strength .*: out of range. Use 0"):
             Steering(plugin="canny", image=Path("x.png"), strength=strength)
-    save_checkpoint(
-        steering_plugin(tiny_unet(channels=(16, 24, 32))), tmp_path / "other", record={}, card=""
-    )
-    with pytest.raises(
-        InputError,
-        match=r"canny plugin: made for another base \(.*Use the base that it was trained for",
-    ):
-        draw_pictures(
-            base, ["x"], [Steering(plugin=str(tmp_path / "other"), image=edges)], seeds=[0]
-        )
 
 
 def test_plugins_by_name_and_by_folder(
-    plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert (
-        load_plugin("canny").config.condition
-        == "canny"
-        == load_plugin(str(plugin_folder)).config.condition
-    )
-    for name in ("cany", "../x", "base"):
-        with pytest.raises(
-            CheckpointError, match=f"{name}: no such plugin.*or one of: canny, depth, face_landmark"
-        ):
-            load_plugin(name)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(CheckpointError, match=r"no model\.safetensors"):
-        load_plugin(str(tmp_path / "empty"))
-
-
-def test_what_ships_wins_over_a_folder(
     base: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder called canny must not change what `--plugin canny` means; a path says which one is
     meant.
     """
-    save_checkpoint(
-        steering_plugin(base.unet, condition="depth"), tmp_path / "canny", record={}, card=""
-    )
-    save_checkpoint(
-        steering_plugin(base.unet, condition="depth"), tmp_path / "mine", record={}, card=""
-    )
+    for name in ("canny", "mine"):
+        plugin = steering_plugin(base.unet, condition="depth")
+        save_checkpoint(plugin, tmp_path / name, record={}, card="")
     monkeypatch.chdir(tmp_path)
     assert load_plugin("canny").config.condition == "canny"
-    assert {
-        load_plugin(name).config.condition for name in ("./canny", str(tmp_path / "canny"), "mine")
-    } == {"depth"}
+    for name in ("./canny", str(tmp_path / "canny"), "mine"):
+        assert load_plugin(name).config.condition == "depth"
+    for name in ("cany", "../x", "base"):
+        why = f"{name}: no such plugin.*or one of: canny, depth, face_landmark"
+        with pytest.raises(CheckpointError, match=why):
+            load_plugin(name)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CheckpointError, match=r"no model\.safetensors"):
+        load_plugin(str(tmp_path / "empty"))
 
 
 def condition_of(**given: Any) -> np.ndarray[Any, Any]:
@@ -268,14 +208,14 @@ def test_conditions_of_every_mode_and_size(edges: Path, tmp_path: Path, face: Pa
     large = whole.resize((2 * SIZE, 2 * SIZE), Image.Resampling.NEAREST)
     for changed in (whole.convert("L"), whole.convert("RGBA"), wide, large):
         changed.save(tmp_path / "changed.png")
-        found = condition_of(image=tmp_path / "changed.png")
-        assert found.shape == (SIZE, SIZE, 3)
-        error = np.abs(np.asarray(found).astype(int) - np.asarray(whole))
+        drawn = condition_of(image=tmp_path / "changed.png")
+        assert drawn.shape == (SIZE, SIZE, 3)
+        error = np.abs(np.asarray(drawn).astype(int) - np.asarray(whole))
         assert error.mean() < 25 if changed is large else error.max() == 0
-    found = condition_of(image=face, photo=True)
-    assert np.array_equal(np.asarray(found), np.asarray(Image.open(edges)))
+    drawn = condition_of(image=face, photo=True)
+    assert np.array_equal(np.asarray(drawn), np.asarray(Image.open(edges)))
     loose = condition_of(image=face, photo=True, options={"low": "10", "high": "20"})
-    assert np.asarray(loose).sum() > np.asarray(found).sum()
+    assert np.asarray(loose).sum() > np.asarray(drawn).sum()
     with pytest.raises(InputError, match="condition canny: it has no setting 'task'"):
         condition_of(image=face, photo=True, options={"task": "x"})
 
@@ -297,28 +237,22 @@ def test_pictures_that_are_none(tmp_path: Path, edges: Path, photo: bool) -> Non
 
 
 def test_a_grid_puts_every_picture_in_its_place() -> None:
-    colours = [[(10 * row + column + 1,) * 3 for column in range(3)] for row in range(2)]
-    sheet = image_grid(
-        [[Image.new("RGB", (8, 8), colour) for colour in row] for row in colours], gap=2
-    )
-    pixels = np.asarray(sheet)
-    assert sheet.size == (2 + 3 * 10, 2 + 2 * 10)
+    rows = [
+        [Image.new("RGB", (8, 8), (10 * row + column + 1,) * 3) for column in range(3)]
+        for row in range(2)
+    ]
+    pixels = np.asarray(image_grid(rows, gap=2))
+    assert pixels.shape == (2 + 2 * 10, 2 + 3 * 10, 3)
     for row in range(2):
         for column in range(3):
             cell = pixels[2 + 10 * row : 10 + 10 * row, 2 + 10 * column : 10 + 10 * column]
-            assert (cell == colours[row][column]).all()
-    assert (
-        (pixels[:2] == 255).all() and (pixels[:, :2] == 255).all() and (pixels[10:12] == 255).all()
-    )
-    rows = [
-        [Image.new("L", (16, 16), 7)],
-        [Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (16, 16))],
-    ]
-    sheet = image_grid(rows, labels=["one", "another row"], side=16)
-    left = sheet.width - 2 * 20
-    assert left > 40 and sheet.height == 4 + 2 * 20
-    pixels = np.asarray(sheet)
-    assert (pixels[4:20, left : left + 16] == 7).all() and (
-        pixels[24:40, left : left + 16] == 9
-    ).all()
+            assert (cell == 10 * row + column + 1).all()
+    assert (pixels[:2] == 255).all() and (pixels[10:12] == 255).all()
+    odd = [Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (16, 16))]
+    rows = [[Image.new("L", (16, 16), 7)], odd]
+    pixels = np.asarray(image_grid(rows, labels=["one", "another row"], side=16))
+    left = pixels.shape[1] - 2 * 20
+    assert left > 40 and pixels.shape[0] == 4 + 2 * 20
+    for top, value in ((4, 7), (24, 9)):
+        assert (pixels[top : top + 16, left : left + 16] == value).all()
     assert (pixels[:, : left - 4] < 128).any(), "no words were written"

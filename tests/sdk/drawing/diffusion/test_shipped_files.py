@@ -44,13 +44,13 @@ def test_what_is_whole_is_found_by_its_name(fake: Path) -> None:
 
 def test_weights_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, PACKAGE, None)
-    said = r': the weights that ship are not installed\. Run: .*install \S*/sdk/weights"\.$'
+    why = r': the weights that ship are not installed\. Run: .*install \S*/sdk/weights"\.$'
     for asked in (
         lambda: find_plugin("canny"),
         lambda: find_lora("two-steps"),
         lambda: shipped_folder("small"),
     ):
-        with pytest.raises(CheckpointError, match=said):
+        with pytest.raises(CheckpointError, match=why):
             asked()
 
 
@@ -110,10 +110,10 @@ def cut(path: Path) -> None:
 
 @pytest.mark.parametrize("name", HARM)
 def test_a_file_that_was_changed(fake: Path, name: str) -> None:
-    harm, said = HARM[name]
+    harm, why = HARM[name]
     harm(fake)
     with pytest.raises(
-        CheckpointError, match=rf"{said}\. Delete {fake}\. Run: .*--force-reinstall --no-deps "
+        CheckpointError, match=rf"{why}\. Delete {fake}\. Run: .*--force-reinstall --no-deps "
     ) as raised:
         shipped_folder("canny")
     assert "\n" not in str(raised.value)

@@ -7,11 +7,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.vectors.decision.make import TOLERANCE, vectors
 
 from unplug.core import InputError
@@ -27,44 +30,63 @@ RAW: dict[str, Any] = json.loads(
 def test_the_file_is_what_this_version_makes() -> None:
     """But for the last digits: processors round an exponential differently."""
     made = json.loads(json.dumps(vectors()))
-    assert (
-        made
-        | {
-            "cases": [
-                case | {"over": pytest.approx(case["over"], abs=TOLERANCE)}
-                for case in made["cases"]
-            ]
-        }
-        == RAW
-    )
+    for case in made["cases"]:
+        case["over"] = pytest.approx(case["over"], abs=TOLERANCE)
+    assert made == RAW
 
 
 @pytest.mark.parametrize("case", RAW["cases"], ids=lambda case: case["what"])
 def test_answers(case: dict[str, Any]) -> None:
-    logits = np.array([case["age_logits"]])
-    over = over_probability(logits, case["edges"], case["age"])
-    assert over[0] == pytest.approx(_by_hand(case), abs=TOLERANCE) and over[0] == pytest.approx(
-        case["over"], abs=TOLERANCE
-    )
-    rule = Decision(age=case["age"], over_from=case["over_from"], under_to=case["under_to"])
+    logits, edges, age = (case[name] for name in ("age_logits", "edges", "age"))
+    over = over_probability(np.array([logits]), edges, age)
+    assert over[0] == pytest.approx(by_hand(logits, edges, age), abs=TOLERANCE)
+    assert over[0] == pytest.approx(case["over"], abs=TOLERANCE)
+    rule = Decision(age=age, over_from=case["over_from"], under_to=case["under_to"])
     assert rule.answers(over) == [case["answer"]]
 
 
-def _by_hand(case: dict[str, Any]) -> float:
-    top, above, total = max(case["age_logits"]), 0.0, 0.0
-    for logit, (low, high) in zip(
-        case["age_logits"], itertools.pairwise(case["edges"]), strict=True
-    ):
+def by_hand(logits: list[float], edges: Sequence[float], age: float) -> float:
+    top, above, total = max(logits), 0.0, 0.0
+    for logit, (low, high) in zip(logits, itertools.pairwise(edges), strict=True):
         weight = math.exp(logit - top)
         total += weight
-        above += weight * (
-            1.0
-            if low >= case["age"]
-            else 0.0
-            if high <= case["age"]
-            else (high - case["age"]) / (high - low)
-        )
+        above += weight * min(1.0, max(0.0, (high - age) / (high - low)))
     return above / total
+
+
+LOGITS = st.lists(st.floats(-30, 30), min_size=5, max_size=5)
+AGES = st.floats(0.01, 99.9)
+EDGES = (0.0, 6.0, 13.0, 18.0, 30.0, 100.0)
+
+
+@given(LOGITS, AGES, AGES)
+def test_the_groups_above_and_a_share_of_the_one_around(
+    logits: list[float], one: float, other: float
+) -> None:
+    """And an older limit is never more probable."""
+    low, high = (
+        over_probability(np.array([logits]), EDGES, age)[0] for age in sorted((one, other))
+    )
+    assert low == pytest.approx(by_hand(logits, EDGES, min(one, other)), abs=1e-12)
+    assert high <= low + 1e-12
+
+
+def test_logits_that_overflow_alone_are_fine() -> None:
+    assert over_probability(np.array([[5000.0, 0, 0, 0, 5000.0]]), EDGES, 18.0)[0] == 0.5
+
+
+@pytest.mark.parametrize("age", [0.0, 100.0, -1.0, 101.0, math.nan])
+def test_an_age_outside_the_borders(age: float) -> None:
+    with pytest.raises(InputError, match="no output speaks of"):
+        over_probability(np.zeros((1, 5)), EDGES, age)
+
+
+@pytest.mark.parametrize(
+    ("over", "under"), [(0.5, 0.5), (0.2, 0.6), (math.nan, 0.1), (0.9, math.nan)]
+)
+def test_a_rule_that_crosses_is_refused(over: float, under: float) -> None:
+    with pytest.raises(InputError):
+        Decision(age=18.0, over_from=over, under_to=under)
 
 
 def test_every_answer_and_every_side_of_an_end_is_there() -> None:
@@ -73,15 +95,15 @@ def test_every_answer_and_every_side_of_an_end_is_there() -> None:
 
 
 def test_a_record_comes_back(tmp_path: Path) -> None:
-    said = RAW["record"]["decision"]
-    record = decision_in({"decision": said}, "manifest.json")
+    raw = RAW["record"]["decision"]
+    record = decision_in({"decision": raw}, "manifest.json")
     assert record is not None and record.rule == Decision(age=18.0, over_from=0.92, under_to=0.31)
     assert record.limit() == (
         "at most 1 % of minors called over 18 and 5 % of adults under it (95 % confidence, 790 and "
         "7210 people)"
     )
     path = tmp_path / "decision.json"
-    path.write_text(json.dumps(said))
+    path.write_text(json.dumps(raw))
     assert read_decision(path) == record
 
 

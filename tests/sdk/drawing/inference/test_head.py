@@ -45,8 +45,8 @@ def test_the_vectors_that_all_languages_share(start: DeviceHead, tmp_path: Path)
         for path in (tmp_path / "head.safetensors", HERE / "end.safetensors")
     )
     assert all(np.array_equal(mine[name], theirs[name]) for name in theirs)
-    said, (weight_KD, bias_K) = head.answer(np.array(VECTORS["asked"])), head.weights()
-    for name, value in (("weights", weight_KD), ("bias", bias_K), *said.items()):
+    answer, (weight_KD, bias_K) = head.answer(np.array(VECTORS["asked"])), head.weights()
+    for name, value in (("weights", weight_KD), ("bias", bias_K), *answer.items()):
         np.testing.assert_allclose(
             value, VECTORS[name], rtol=0, atol=VECTORS["tolerance"] * np.abs(VECTORS[name]).max()
         )

@@ -46,7 +46,7 @@ def main() -> None:
     rng = np.random.default_rng(18)
     age_N, fitted_N = people(900, rng)
     _, asked_N = people(300, rng)
-    found = {
+    result = {
         "crepes": version("crepes"),
         "age": age_N.tolist(),
         "fitted": fitted_N.tolist(),
@@ -57,7 +57,7 @@ def main() -> None:
         },
     }
     Path(__file__).with_name("conformal.json").write_text(
-        json.dumps(found) + "\n", encoding="utf-8"
+        json.dumps(result) + "\n", encoding="utf-8"
     )
 
 

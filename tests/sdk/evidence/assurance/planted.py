@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
+from tests.sdk.conftest import World
 
 from unplug.plugins import AGE_EDGES
-from unplug.sdk.evidence.assurance import Answers, People
+from unplug.sdk.evidence.assurance import Answers
+from unplug.sdk.evidence.assurance.people import People
 
 EDGES = tuple(map(float, AGE_EDGES))
 
@@ -64,3 +68,17 @@ def said(
         seconds=0.001,
         people=people,
     )
+
+
+def save_pictures(world: World, names: Sequence[str], folder: Path, *, renamed: bool = True) -> str:
+    """The spec of a copy of some pictures of the small world, under new names or their own."""
+    lines = ["path,age,subject"]
+    for number, name in enumerate(names):
+        index = int(world.dataset.indices([name])[0])
+        sample = world.dataset.samples[index]
+        path, who = (f"new-{number}.png", "") if renamed else (name, sample.subject)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(world.dataset.pixels([index])[0]).save(folder / path, format="PNG")
+        lines.append(f"{path},{sample.age},{who}")
+    (folder / "table.csv").write_text("\n".join(lines))
+    return f"csv:{folder / 'table.csv'}"

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from PIL import Image
 from tests.exported import age_checkpoint
+from tests.sdk.cli.calls import fail
 from tests.sdk.conftest import World
+from tests.sdk.evidence.commands import call
 
 from unplug.core import DataError, InputError
-from unplug.sdk.cli import main
 from unplug.sdk.evidence.assurance import (
     Asking,
-    JudgedModels,
+    Copies,
     ask,
     card_text,
     judge,
@@ -32,7 +32,11 @@ from unplug.sdk.evidence.assurance.fate_aev import FATE_AEV
 from unplug.sdk.learning.data import Dataset, keyed, load_dataset, make_split, save_split
 from unplug.sdk.report.assurance import assurance_words
 
+from .planted import save_pictures
+
 SIDE = 32
+PLAIN = [(f"t{number}.png", number, 10 + number, "") for number in range(10)]
+"""Ten pictures of nobody in particular."""
 Table = Callable[[Sequence[tuple[str, int, int, str]]], Dataset]
 
 
@@ -57,57 +61,43 @@ def table(tmp_path: Path) -> Table:
 def test_the_same_picture_under_another_name_is_left_out_with_the_others_of_whom_it_shows(
     table: Table,
 ) -> None:
-    data = table([(f"t{number}.png", number, 10 + number, "") for number in range(10)])
+    data = table(PLAIN)
     split = make_split(data)
-    learned = int(split.train[0][1])
-    other = table(
-        [
-            ("a.png", learned, 30, "ann"),
-            ("b.png", 50, 31, "ann"),
-            ("c.png", 51, 32, "bob"),
-            ("d.png", 52, 33, ""),
-        ]
+    learned, chosen, held = (
+        int(part[0][1]) for part in (split.train, split.validation, split.test)
     )
+    ann = [("a.png", learned, 30, "ann"), ("b.png", 50, 31, "ann")]
+    other = table([*ann, ("c.png", 51, 32, "bob"), ("d.png", 52, 33, "")])
     by_name, _ = people_of(other, [split])
     assert by_name.ids == ("a.png", "b.png", "c.png", "d.png")  # names say nothing
-    assert (
-        by_name.copies is not None
-        and by_name.copies.compared == 0
-        and by_name.copies.trained == len(split.train)
-    )
-    assert by_name.copies.why == "nothing says where its pictures lie"
-    people, index_N = people_of(other, [split], training={data.digest: data})
+    trained = len(split.train)
+    why = "nothing says where its pictures lie"
+    assert by_name.copies == Copies(left_out=0, compared=0, trained=trained, why=why)
+    training = {data.digest: data}
+    people, index_N = people_of(other, [split], training=training)
     assert people.ids == ("c.png", "d.png") and index_N.tolist() == [2, 3]
-    assert (
-        people.copies is not None
-        and people.copies.left_out == 2 == people.left_out
-        and people.copies.why is None
-    )
-    assert people.copies.compared == people.copies.trained == len(split.train)
-    held = int(split.test[0][1])  # a picture of its test set is nobody whom it learned from
-    again = table([("a.png", held, 30, ""), ("b.png", 50, 31, "")])
-    assert len(people_of(again, [split], training={data.digest: data})[0]) == 2
-    # one that chose among its epochs is, of other data, as with names
-    chosen = int(split.validation[0][1])
-    again = table([("a.png", chosen, 30, ""), ("b.png", 50, 31, "")])
-    assert people_of(again, [split], training={data.digest: data})[0].ids == ("b.png",)
-    all_of_it = table([("z.png", learned, 30, "")])
+    assert people.copies == Copies(left_out=2, compared=trained, trained=trained, why=None)
+    assert people.left_out == 2
+    # A picture of its test set is nobody whom it learned from; one that chose among its epochs is,
+    # of other data, as with names.
+    for seed, stays in ((held, ("a.png", "b.png")), (chosen, ("b.png",))):
+        again = table([("a.png", seed, 30, ""), ("b.png", 50, 31, "")])
+        assert people_of(again, [split], training=training)[0].ids == stays
     with pytest.raises(DataError, match="all were learned from, under these names or others"):
-        people_of(all_of_it, [split], training={data.digest: data})
+        people_of(table([("z.png", learned, 30, "")]), [split], training=training)
 
 
 def test_copies_within_the_data_of_the_training(table: Table) -> None:
-    plain = [(f"t{number}.png", number, 10 + number, "") for number in range(10)]
-    split = make_split(table(plain))
+    split = make_split(table(PLAIN))
     twin = [
         (name, int(split.train[0][1]) if name == split.test[0] else seed, *rest)
-        for name, seed, *rest in plain
+        for name, seed, *rest in PLAIN
     ]
-    data = table(twin)  # type: ignore[arg-type]
+    data = table(twin)
     split = replace(split, data_digest=data.digest)
     people, _ = people_of(data, [split])
     assert people.apart == "held out" and people.ids == split.test[1:]
-    assert people.copies is not None and people.copies.left_out == 1 and people.copies.why is None
+    assert people.copies.left_out == 1 and people.copies.why is None
 
 
 def test_pictures_that_are_gone_are_counted_and_forgotten_ones_still_compared(
@@ -117,84 +107,61 @@ def test_pictures_that_are_gone_are_counted_and_forgotten_ones_still_compared(
     still compared.
     """
     monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "operator.key"))
-    rows = [(f"t{number}.png", number, 10 + number, "") for number in range(10)]
-    data = table(rows)
+    data = table(PLAIN)
     split = make_split(data)
     gone, stays = split.train[0], split.train[1]
     stored = keyed(split.with_forget([gone]))
-    seen, whole = trained_pixels(table(rows[:1]), [stored], {data.digest: data})
+    seen, whole = trained_pixels(table(PLAIN[:1]), [stored], {data.digest: data})
     assert whole.why is None and whole.compared == len(split.train)
     # who was forgotten is no stranger either
     assert set(pixel_digests(data, data.indices([gone, stays]))) <= seen
-    rest = table([row for row in rows if row[0] != gone])
-    found = training_data(stored, [rest.spec], SIDE, show=False)
-    assert isinstance(found, Dataset)
-    seen, partly = trained_pixels(table(rows[:1]), [stored], {data.digest: found})
-    assert (
-        partly.compared == partly.trained - 1
-        and partly.why == "the data changed since the training"
-    )
+    rest = table([row for row in PLAIN if row[0] != gone])
+    result = training_data(stored, [rest.spec], SIDE, show=False)
+    assert isinstance(result, Dataset)
+    seen, partly = trained_pixels(table(PLAIN[:1]), [stored], {data.digest: result})
+    assert partly.compared == partly.trained - 1
+    assert partly.why == "the data changed since the training"
     assert set(pixel_digests(data, data.indices([stays]))) <= seen
     monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "another.key"))
     with pytest.raises(InputError):
-        people_of(table(rows[:1]), [stored], training={data.digest: data})
+        people_of(table(PLAIN[:1]), [stored], training={data.digest: data})
 
 
 def test_where_the_training_lay_is_tried_and_never_told(table: Table, tmp_path: Path) -> None:
-    data = table([(f"t{number}.png", number, 10 + number, "") for number in range(10)])
+    data = table(PLAIN)
     split, other = make_split(data), table([("a.png", 60, 20, "")])
-    assert training_data(split, [], SIDE) == "nothing says where its pictures lie"
-    gone = training_data(split, [f"csv:{tmp_path}/ann-miller.csv"], SIDE)
-    assert gone == "its pictures cannot be read from here"
-    assert (
-        training_data(split, [other.spec], SIDE, show=False)
-        == "where its pictures lay is other data"
-    )
-    # nothing drawn
-    assert (
-        training_data(split, ["synth:n=500"], SIDE, show=False)
-        == "where its pictures lay is other data"
-    )
-    found = training_data(split, [other.spec, data.spec], SIDE, show=False)
-    assert isinstance(found, Dataset) and found.digest == data.digest
+    lost = "its pictures cannot be read from here"
+    elsewhere = "where its pictures lay is other data"
+    for specs, why in (
+        ([], "nothing says where its pictures lie"),
+        ([f"csv:{tmp_path}/ann-miller.csv"], lost),
+        ([other.spec], elsewhere),
+        (["synth:n=500"], elsewhere),  # nothing drawn
+    ):
+        assert training_data(split, specs, SIDE, show=False) == why
+    result = training_data(split, [other.spec, data.spec], SIDE, show=False)
+    assert isinstance(result, Dataset) and result.digest == data.digest
 
 
 def test_the_commands_leave_copies_out_and_say_so(world: World, tmp_path: Path) -> None:
     """The planted fault: pictures of the training among strangers, every one under a new name."""
-    taken = world.split.train[:3]
-    lines = ["path,age"]
-    for number, name in enumerate([*taken, *world.split.test]):
-        index = int(world.dataset.indices([name])[0])
-        Image.fromarray(world.dataset.pixels([index])[0]).save(tmp_path / f"new-{number}.png")
-        lines.append(f"new-{number}.png,{world.dataset.samples[index].age}")
-    (tmp_path / "table.csv").write_text("\n".join(lines))
-    spec, model = f"csv:{tmp_path / 'table.csv'}", str(world.original.path)
-    limits = ["--over", "40", "--max-fpr", "0.5", "--max-fnr", "0.6"]
-    done = CliRunner().invoke(main, ["threshold", model, "--data", spec, *limits])
+    spec = save_pictures(world, [*world.split.train[:3], *world.split.test], tmp_path)
+    words = ["threshold", world.original.path, "--data", spec, "--over", 40, "--max-fpr"]
     trained = len(world.split.train)
     told = (
         f"3 pictures left out whose very pixels the training holds under another name ({trained} "
         f"of its {trained} pictures"
     )
-    assert done.exit_code == 0 and told in done.stdout and "by their names" not in done.stdout
-    strict = CliRunner().invoke(
-        main, ["threshold", model, "--data", spec, "--over", "40", "--max-fpr", "0.001"]
-    )
-    assert (
-        strict.exit_code == 2
-        and "3 pictures are left out, for the training has their names or their pixels"
-        in strict.stderr
-    )
-    value = json.loads(
-        CliRunner().invoke(main, ["threshold", model, "--data", spec, *limits, "--json"]).stdout
-    )
+    answers = call(*words, 0.5, "--max-fnr", 0.6)
+    assert told in answers and "by their names" not in answers
+    left = "3 pictures are left out, for the training has their names or their pixels"
+    assert left in fail(*words, 0.001).line
+    value = json.loads(call(*words, 0.5, "--max-fnr", 0.6, "--json"))
     assert value["copies"] == {"left_out": 3, "compared": trained, "trained": trained, "why": None}
-    (answers,) = ask(JudgedModels(models=[world.original.path], data=spec), show=False)
-    report = judge([answers], FATE_AEV, Asking(replicates=20))
-    assert report.people.copies is not None and report.people.copies.left_out == 3
-    assert told in card_text(report, report.models[0]) and any(
-        told in fact for fact in assurance_words(report)["facts"]
-    )
+    report = judge(ask([world.original.path], spec, show=False), FATE_AEV, Asking(replicates=20))
+    assert report.people.copies.left_out == 3
+    assert told in card_text(report, report.models[0])
+    assert any(told in fact for fact in assurance_words(report)["facts"])
     report.save(tmp_path / "evaluation.json")
     assert read_evaluation(tmp_path / "evaluation.json").people.copies == report.people.copies
 
@@ -202,26 +169,12 @@ def test_the_commands_leave_copies_out_and_say_so(world: World, tmp_path: Path) 
 def test_a_split_without_its_pictures_is_said_to_be_compared_by_names(
     world: World, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    bare = age_checkpoint(tmp_path_factory)
+    bare = [age_checkpoint(tmp_path_factory)]
     save_split(world.split, tmp_path / "split.json")
-    for number, name in enumerate(world.split.test):
-        index = int(world.dataset.indices([name])[0])
-        Image.fromarray(world.dataset.pixels([index])[0]).save(tmp_path / f"{number}.png")
-    rows = [
-        f"{n}.png,{world.dataset.samples[int(world.dataset.indices([x])[0])].age}"
-        for n, x in enumerate(world.split.test)
-    ]
-    (tmp_path / "table.csv").write_text("\n".join(["path,age", *rows]))
-    spec = f"csv:{tmp_path / 'table.csv'}"
-    (answers,) = ask(
-        JudgedModels(models=[bare], data=spec, splits=[tmp_path / "split.json"]), show=False
-    )
-    report = judge([answers], FATE_AEV, Asking(replicates=20))
+    spec, splits = save_pictures(world, world.split.test, tmp_path), [tmp_path / "split.json"]
+    report = judge(ask(bare, spec, splits=splits, show=False), FATE_AEV, Asking(replicates=20))
     assert "give `training_data`" in report.refused["pictures of the training under other names"]
-    asked = JudgedModels(
-        models=[bare], data=spec, splits=[tmp_path / "split.json"], training=[world.spec]
-    )
-    (answers,) = ask(asked, show=False)
-    assert answers.people.copies is not None and answers.people.copies.why is None
+    (answers,) = ask(bare, spec, splits=splits, training=[world.spec], show=False)
+    assert answers.people.copies.why is None
     with pytest.raises(DataError, match="no such file"):
-        ask(JudgedModels(models=[bare], data=spec, training=["csv:none.csv"]), show=False)
+        ask(bare, spec, training=["csv:none.csv"], show=False)

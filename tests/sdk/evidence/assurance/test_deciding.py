@@ -9,96 +9,64 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from PIL import Image
 from tests.sdk.cli.calls import fail
 from tests.sdk.conftest import World
+from tests.sdk.evidence.commands import call
 
 from unplug.core import DataError, InputError
 from unplug.export import Artifact
-from unplug.sdk.cli import main
 from unplug.sdk.drawing.inference import decision_in, read_decision
-from unplug.sdk.evidence.assurance import UNKNOWN, Answers, Limits, People, decide, people_of
-from unplug.sdk.learning.data import Dataset, Split, load_dataset
+from unplug.sdk.evidence.assurance import UNKNOWN, Answers, Limits, decide, people_of
+from unplug.sdk.evidence.assurance.people import People
+from unplug.sdk.learning.data import Split, load_dataset
+
+from .planted import crowd, said, save_pictures
 
 EDGES = (0.0, 18.0, 100.0)
 LIMITS = Limits(age=18.0, max_fpr=0.05, max_fnr=0.1)
 
 
 def people(count: int = 600, **changes: Any) -> People:
-    rng = np.random.default_rng(0)
     region = [UNKNOWN if index % 50 == 0 else "ab"[index % 2] for index in range(count)]
-    made = People(
-        data={"spec": "csv:people.csv", "digest": "d" * 64, "samples": count},
-        apart="other data",
-        part=None,
-        subjects_apart=None,
-        ids=tuple(map(str, range(count))),
-        age_N=rng.uniform(5, 40, count),
-        person_N=np.arange(count),
-        attributes={"region": tuple(region)},
-        ranges=None,
-        listed=count,
-        failures=(),
-        left_out=0,
-        without_age=0,
-    )
-    return replace(made, **changes)
+    ages = np.random.default_rng(0).uniform(5, 40, count)
+    facts: dict[str, Any] = {"apart": "other data", "part": None, "subjects_apart": None}
+    return crowd(ages, changes.pop("attributes", {"region": region}), **facts | changes)
 
 
 def answers(own: People, seed: int = 1, noise: float = 1.5, name: str = "age.onnx") -> Answers:
     """A model of two groups whose log odds follow the age."""
     odds_N = (own.age_N - 18) / 3 + np.random.default_rng(seed).normal(0, noise, len(own))
-    return Answers(
-        name=name,
-        sha256=f"{seed}" * 64,
-        checkpoint_sha256="c" * 64,
-        target="onnx",
-        precision="fp32",
-        runtime="onnxruntime",
-        role=None,
-        parameters=None,
-        bytes=None,
-        edges=EDGES,
-        logits_NG=np.stack([np.zeros(len(own)), odds_N], axis=1),
-        expected_age_N=own.age_N,
-        seconds=0.0,
-        people=own,
-    )
+    logits_NG = np.stack([np.zeros(len(own)), odds_N], axis=1)
+    return replace(said(own, own.age_N, name, EDGES), logits_NG=logits_NG)
 
 
 def test_the_strictest_of_several_models_holds_on_each() -> None:
-    own = people()
-    both = [answers(own, 1, 1.0, "good.onnx"), answers(own, 2, 3.0, "int8.onnx")]
+    ours = people()
+    both = [answers(ours, 1, 1.0, "good.onnx"), answers(ours, 2, 3.0, "int8.onnx")]
     record, fitted = decide(both, LIMITS)
     good, bad = fitted
     assert record.over_from == bad.decision.over_from > good.decision.over_from
     assert record.under_to == bad.decision.under_to < good.decision.under_to
-    assert [item.name for item in record.models] == [
-        "good.onnx",
-        "int8.onnx",
-    ] and record.apart == "other data"
-    for said, item in zip(record.models, fitted, strict=True):
-        assert (said.over_from, said.under_to) == (item.decision.over_from, item.decision.under_to)
-        assert (
-            said.minors.over <= 0.05
-            and said.adults.under <= 0.1
-            and said.minors.pictures == record.minors
+    assert [model.name for model in record.models] == ["good.onnx", "int8.onnx"]
+    assert record.apart == "other data"
+    for model, alone in zip(record.models, fitted, strict=True):
+        assert (model.over_from, model.under_to) == (
+            alone.decision.over_from,
+            alone.decision.under_to,
         )
-        assert said.minors.over + said.minors.under + said.minors.unsure == pytest.approx(1.0)
+        minors = model.minors
+        assert minors.over <= 0.05 and model.adults.under <= 0.1
+        assert minors.pictures == record.minors
+        assert minors.over + minors.under + minors.unsure == pytest.approx(1.0)
 
 
 def test_by_group_where_enough_people_are_known() -> None:
     record, fitted = decide([answers(people())], LIMITS, by="region")
-    assert [group.name for group in record.groups] == ["a", "b"] and all(
-        group.holds for group in record.groups
-    )
+    assert {group.name: group.holds for group in record.groups} == {"a": True, "b": True}
     assert fitted[0].unknown == 12 and record.over_from >= fitted[0].whole.minors.at
-    tight = replace(LIMITS, max_fpr=0.02)
-    assert [group.holds for group in decide([answers(people())], tight, by="region")[0].groups] == [
-        False,
-        False,
-    ]
+    tight = decide([answers(people())], replace(LIMITS, max_fpr=0.02), by="region")[0]
+    assert not any(group.holds for group in tight.groups)
 
 
 REFUSED = {
@@ -125,10 +93,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused(case: str) -> None:
-    own, more, why = REFUSED[case]
+    ours, more, why = REFUSED[case]
     limits = replace(LIMITS, age=more.get("age", 18.0))
     with pytest.raises((DataError, InputError), match=why) as refused:
-        decide([answers(own)], limits, by=more.get("by"))
+        decide([answers(ours)], limits, by=more.get("by"))
     assert "\n" not in str(refused.value)
 
 
@@ -140,119 +108,64 @@ def test_ranges_with_the_age_as_a_border_will_do() -> None:
     assert decide([answers(people(ranges=(0.0, 18.0, 60.0)))], LIMITS)[0].age == 18.0
 
 
-def call(*words: str) -> Result:
-    """A command that must end well."""
-    done = CliRunner().invoke(main, list(words))
-    assert done.exit_code == 0, done.stderr
-    return done
+def arguments(world: World, *more: object) -> list[object]:
+    return ["threshold", world.original.path, "--data", world.spec, "--over", 40, *more]
 
 
-def arguments(world: World, *more: str) -> list[str]:
-    return ["threshold", str(world.original.path), "--data", world.spec, "--over", "40", *more]
+LOOSE = ("--max-fpr", 0.5, "--max-fnr", 0.6)
 
 
 def test_the_command_on_people_held_out(world: World, tmp_path: Path) -> None:
-    out = tmp_path / "decision.json"
-    done = call(*arguments(world, "--max-fpr", "0.5", "--max-fnr", "0.6", "--out", str(out)))
-    record = read_decision(out)
+    told = call(*arguments(world, *LOOSE, "--out", tmp_path / "decision.json"))
+    record = read_decision(tmp_path / "decision.json")
     count = _people(world, "test")  # of whom some have pictures on both sides
-    assert (
-        record.apart == "held out"
-        and max(record.minors, record.adults) <= count <= record.minors + record.adults
-    )
-    assert (
-        "the test set of the training's own data" in done.stdout
-        and "over from P(age >= 40)" in done.stdout
-    )
-    assert record.models[0].sha256 == world.original.sha256
-    assert (
-        "it takes 299 minors that the model never saw"
-        in fail(*arguments(world, "--max-fpr", "0.01")).line
-    )
+    assert record.apart == "held out" and record.models[0].sha256 == world.original.sha256
+    assert max(record.minors, record.adults) <= count <= record.minors + record.adults
+    assert "the test set of the training's own data" in told and "over from P(age >= 40)" in told
+    few = fail(*arguments(world, "--max-fpr", 0.01)).line
+    assert "it takes 299 minors that the model never saw" in few
 
 
 def _people(world: World, part: str) -> int:
-    return len(
-        {
-            sample.person
-            for sample in world.dataset.samples
-            if sample.id in getattr(world.split, part)
-        }
-    )
+    names = getattr(world.split, part)
+    return len({sample.person for sample in world.dataset.samples if sample.id in names})
 
 
 def test_people_of_the_training_are_refused(world: World, tmp_path: Path) -> None:
     """The planted fault: data that hold nobody but whom the model was trained on, under the same
     names.
     """
-    taken = set(world.split.train)
-    lines = [
-        f"{sample.id},{sample.age},{sample.subject}"
-        for sample in world.dataset.samples
-        if sample.id in taken
-    ]
-    for number, sample in enumerate(world.dataset.samples):
-        if sample.id in taken:
-            _save(world.dataset, number, tmp_path / sample.id)
-    (tmp_path / "table.csv").write_text("\n".join(["path,age,subject", *lines]))
-    spec = f"csv:{tmp_path / 'table.csv'}"
-    refused = fail(
-        "threshold", world.original.path, "--data", spec, "--over", "40", "--max-fpr", "0.5"
-    )
-    assert "all were learned from" in refused.line
-
-
-def _save(dataset: Dataset, number: int, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(dataset.pixels(np.array([number]))[0]).save(path, format="PNG")
+    spec = save_pictures(world, world.split.train, tmp_path, renamed=False)
+    given = ["--data", spec, "--over", 40, "--max-fpr", 0.5]
+    assert "all were learned from" in fail("threshold", world.original.path, *given).line
 
 
 def test_a_file_of_which_nothing_is_known(
     world: World, artifacts: dict[str, Artifact], tmp_path: Path
 ) -> None:
     (artifact,) = artifacts.values()
-    file = [
-        "threshold",
-        str(artifact.path),
-        "--data",
-        world.spec,
-        "--over",
-        "40",
-        "--max-fpr",
-        "0.5",
-        "--max-fnr",
-        "0.6",
-    ]
+    file = ["threshold", artifact.path, "--data", world.spec, "--over", 40, *LOOSE]
     assert "nothing says whom the model learned from" in fail(*file).line
-    call(*file, "--checkpoint", str(world.unlearned.path))
-    said = call(*file, "--unseen-people", "--out", str(tmp_path / "decision.json"))
+    call(*file, "--checkpoint", world.unlearned.path)
+    told = call(*file, "--unseen-people", "--out", tmp_path / "decision.json")
     assert read_decision(tmp_path / "decision.json").apart == "said"
-    assert "as --unseen-people says and nothing shows" in said.stdout
+    assert "as --unseen-people says and nothing shows" in told
 
 
 def test_run_answers_by_a_decision(world: World, tmp_path: Path) -> None:
-    out, photo = tmp_path / "decision.json", tmp_path / "face.png"
-    call(*arguments(world, "--max-fpr", "0.5", "--max-fnr", "0.6", "--out", str(out)))
-    _save(world.dataset, 0, photo)
-    shown = call("run", str(world.original.path), "--image", str(photo), "--decision", str(out))
-    assert " 40 (P = " in shown.stdout and "the decision holds: at most 50 %" in shown.stdout
-    value = json.loads(
-        call(
-            "run", str(world.original.path), "--image", str(photo), "--decision", str(out), "--json"
-        ).stdout
-    )
-    said = value["results"][0]["decision"]
+    out, photo = tmp_path / "decision.json", tmp_path / "new-0.png"
+    call(*arguments(world, *LOOSE, "--out", out))
+    save_pictures(world, world.split.test[:1], tmp_path)
+    plain = ["run", world.original.path, "--image", photo]
+    shown = call(*plain, "--decision", out)
+    assert " 40 (P = " in shown and "the decision holds: at most 50 %" in shown
+    (row,) = json.loads(call(*plain, "--decision", out, "--json"))["results"]
     rule = decision_in({"decision": json.loads(out.read_text())}, "test").rule
-    assert said["answer"] == rule.answers(np.array([said["over"]]))[0]
-    assert (
-        "decision"
-        not in json.loads(
-            call("run", str(world.original.path), "--image", str(photo), "--json").stdout
-        )["results"][0]
-    )
-    other = call("run", str(world.oracle.path), "--image", str(photo), "--decision", str(out))
-    assert "no decision, for it was fitted on other models than this one" in other.stdout
-    assert " 40 (P = " not in other.stdout and " years (" in other.stdout, "the age alone"
+    assert row["decision"]["answer"] == rule.answers(np.array([row["decision"]["over"]]))[0]
+    assert "decision" not in json.loads(call(*plain, "--json"))["results"][0]
+    other = call("run", world.oracle.path, "--image", photo, "--decision", out)
+    assert "no decision, for it was fitted on other models than this one" in other
+    assert " 40 (P = " not in other and " years (" in other, "the age alone"
 
 
 def test_no_other_picture_of_somebody_of_the_training(tmp_path: Path) -> None:
@@ -261,9 +174,8 @@ def test_no_other_picture_of_somebody_of_the_training(tmp_path: Path) -> None:
     """
     rows = ["path,age,subject"]
     for number in range(6):
-        Image.fromarray(np.full((32, 32, 3), 40 * number, np.uint8)).save(
-            tmp_path / f"{number}.png"
-        )
+        pixels = np.full((32, 32, 3), 40 * number, np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
         rows.append(f"{number}.png,{10 + number},{'ann' if number < 3 else f'p{number}'}")
     (tmp_path / "table.csv").write_text("\n".join(rows))
     dataset = load_dataset(f"csv:{tmp_path / 'table.csv'}", 32, show=False)

@@ -9,25 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from tests.intervals import ends
 
 from unplug.core import DataError, InputError, ReportError
 from unplug.sdk.evidence.assurance import (
     PROTOCOLS,
     Asking,
+    EvaluationReport,
     card_text,
-    claim,
     judge,
-    people_missing,
     people_needed,
-    rate,
     read_evaluation,
-    upper_bound,
 )
+from unplug.sdk.evidence.assurance.exact import claim, people_missing, rate, upper_bound
 from unplug.sdk.evidence.assurance.fate import det
+from unplug.sdk.evidence.assurance.people import People
 from unplug.sdk.evidence.statistics import PeopleDraws
+from unplug.sdk.learning.data import SampleProblem
 from unplug.sdk.report.assurance import assurance
 
-from .planted import crowd, said
+from .planted import EDGES, crowd, said
 
 FATE = PROTOCOLS.get("fate-aev")
 RNG = np.random.default_rng(0)
@@ -46,9 +47,8 @@ def test_bounds_are_clopper_and_pearsons(people: int, data: st.DataObject) -> No
 @pytest.mark.parametrize("limit", [0.5, 0.1, 0.01, 0.003])
 def test_the_rule_of_three_and_whoever_is_missing(limit: float) -> None:
     needed = people_needed(limit)
-    assert upper_bound(0, needed) <= limit < upper_bound(0, needed - 1) and needed == pytest.approx(
-        3 / limit, rel=0.35
-    )
+    assert upper_bound(0, needed) <= limit < upper_bound(0, needed - 1)
+    assert needed == pytest.approx(3 / limit, rel=0.35)
     assert people_missing(0, 0, limit) == needed and people_missing(0, needed, limit) == 0
     missing = people_missing(2, 10, limit)
     assert upper_bound(2, 10 + missing) <= limit < upper_bound(2, 9 + missing)
@@ -62,44 +62,40 @@ def test_a_rate_counts_people_and_not_their_pictures() -> None:
     once = rate(event_N, np.ones(40, bool), np.arange(40))
     often = rate(event_N, np.ones(40, bool), np.arange(40) // 4)
     assert (once.value, often.value) == (0.1, 0.1) and (once.people, often.people) == (40, 10)
-    assert often.upper is not None and once.upper is not None and often.upper > once.upper
+    assert often.upper > once.upper
     few = rate(event_N, np.arange(40) < 4, np.arange(40))
     assert few.value is None and few.events == few.people == 4
     assert rate(event_N, np.zeros(40, bool), np.arange(40)).people == 0
 
 
 def test_a_claim_is_held_broken_or_open() -> None:
-    def of(errors: int, people: int) -> tuple[str, int | None]:
-        found = claim(
-            rate(np.arange(people) < errors, np.ones(people, bool), np.arange(people)), 0.01
-        )
-        return found.held, found.missing
-
-    assert (
-        of(0, 299) == ("held", None)
-        and of(0, 298) == ("open", 1)
-        and of(40, 200) == ("broken", None)
-    )
-    assert of(0, 3) == ("open", 296)
+    for errors, people, *wanted in (
+        (0, 299, "held", None),
+        (0, 298, "open", 1),
+        (40, 200, "broken", None),
+        (0, 3, "open", 296),
+    ):
+        share = rate(np.arange(people) < errors, np.ones(people, bool), np.arange(people))
+        made = claim(share, 0.01)
+        assert [made.held, made.missing] == wanted
 
 
 def test_draws_of_people_agree_with_a_loop() -> None:
     person_N, value_N = np.array([0, 0, 1, 2, 2, 2, 3, 4, 5, 6]), np.arange(10.0)
     drawn = PeopleDraws(person_N=person_N, seed=3, replicates=40)
-    total_K, draws_RK = drawn.sums(np.stack([value_N, np.ones(10)], axis=1))
+    columns = np.stack([value_N, np.ones(10)], axis=1)
+    total_K, draws_RK = drawn.sums(columns)
     draws_RP = np.random.default_rng([3, 8525]).multinomial(7, np.full(7, 1 / 7), size=40)
-    columns = (value_N, np.ones(10))
     slow = [
         [
             sum(row[who] * value for who, value in zip(person_N, column, strict=True))
-            for column in columns
+            for column in columns.T
         ]
         for row in draws_RP
     ]
     assert np.allclose(draws_RK, slow) and total_K.tolist() == [45.0, 10.0]
-    assert np.array_equal(drawn.sums(value_N[:, None])[1], drawn.sums(value_N[:, None])[1]), (
-        "the same people in every number"
-    )
+    again = drawn.sums(value_N[:, None])[1]
+    assert np.array_equal(again[:, 0], draws_RK[:, 0]), "the same people in every number"
 
 
 def test_every_number_of_a_small_crowd_by_hand() -> None:
@@ -108,51 +104,34 @@ def test_every_number_of_a_small_crowd_by_hand() -> None:
     report = judge([said(people, estimate_N)], FATE, QUICK)
     (model,) = report.models
     error_N = estimate_N - AGES
-    assert model.mae.value == pytest.approx(
-        np.abs(error_N).mean()
-    ) and model.bias.value == pytest.approx(error_N.mean())
-    assert (
-        model.mae.low is not None
-        and model.mae.high is not None
-        and model.mae.low < model.mae.value < model.mae.high
-    )
-    assert (
-        model.cumulative["5"].value == pytest.approx(0.75) and model.cumulative["10"].value == 1.0
-    )
+    size_N, year_N = np.abs(error_N), np.floor(AGES)
+    assert model.mae.value == pytest.approx(size_N.mean())
+    assert model.bias.value == pytest.approx(error_N.mean())
+    low, high = ends(model.mae)
+    assert low < model.mae.value < high
+    assert model.cumulative["5"].value == pytest.approx(0.75)
+    assert model.cumulative["10"].value == 1.0
     for row in model.years:
-        inside = np.floor(AGES) == row.age
-        assert (
-            row.mae is not None
-            and row.mae.value == pytest.approx(np.abs(error_N[inside]).mean())
-            and row.people == 12
-        )
+        assert row.people == 12
+        assert row.mae.value == pytest.approx(size_N[year_N == row.age].mean())
+    minors, young = AGES < 18, (AGES >= 18) & (AGES < 25)
     for item in model.challenges:
-        minors = AGES < 18
-        assert item.minors.events == int(
-            (estimate_N[minors] >= item.age).sum()
-        ) and item.minors.people == int(minors.sum())
-        at_17 = (AGES >= 17) & (AGES < 18)
-        assert item.by_year["17"].value == pytest.approx((estimate_N[at_17] >= item.age).mean())
-        young = (AGES >= 18) & (AGES < 25)
-        assert item.rejected.value == pytest.approx((estimate_N[young] < item.age).mean())
-        assert item.fate_minors.people == 48 and set(item.rejected_by_year) == {
-            str(age) for age in range(18, 25)
-        }
-    teens = (AGES >= 13) & (AGES < 17)
-    seems = (estimate_N >= 13) & (estimate_N < 17)
-    assert model.teenagers.true_positives.value == pytest.approx(seems[teens].mean())
-    assert model.teenagers.false_positives.value == pytest.approx(seems[~teens].mean())
-    at_16 = (AGES >= 16) & (AGES < 17)
-    assert model.teenagers.rejected_16["16"].value == pytest.approx((estimate_N[at_16] < 16).mean())
-    cells = [
-        np.abs(error_N)[(np.floor(AGES) == age) & (np.array(SEXES) == sex)].mean()
-        for age in range(18, 31)
-        for sex in ("female", "male")
-    ]
-    assert model.fate_mae is not None and model.fate_mae.value == pytest.approx(np.mean(cells))
-    assert "false positives of at most 1 %" in report.refused and report.people.minors == int(
-        (AGES < 18).sum()
-    )
+        passes = estimate_N >= item.age
+        assert (item.minors.events, item.minors.people) == (passes[minors].sum(), minors.sum())
+        assert item.by_year["17"].value == pytest.approx(passes[year_N == 17].mean())
+        assert item.rejected.value == pytest.approx((~passes[young]).mean())
+        assert item.fate_minors.people == 48
+        assert list(item.rejected_by_year) == [str(age) for age in range(18, 25)]
+    teens, seems = (AGES >= 13) & (AGES < 17), (estimate_N >= 13) & (estimate_N < 17)
+    entry = model.teenagers
+    assert entry.true_positives.value == pytest.approx(seems[teens].mean())
+    assert entry.false_positives.value == pytest.approx(seems[~teens].mean())
+    assert entry.rejected_16["16"].value == pytest.approx((estimate_N[year_N == 16] < 16).mean())
+    of_sex = [np.array(SEXES) == sex for sex in ("female", "male")]
+    cells = [size_N[(year_N == age) & mask].mean() for age in range(18, 31) for mask in of_sex]
+    assert model.fate_mae.value == pytest.approx(np.mean(cells))
+    assert "false positives of at most 1 %" in report.refused
+    assert report.people.minors == minors.sum()
 
 
 def test_a_model_that_is_good_on_average_and_bad_on_one_group_is_caught() -> None:
@@ -167,20 +146,13 @@ def test_a_model_that_is_good_on_average_and_bad_on_one_group_is_caught() -> Non
     error_N = np.random.default_rng(1).normal(0.0, 3.0, count)
     fair = said(crowd(AGES, {"sex": SEXES, "race": races}), AGES + error_N, "fair")
     unfair = said(fair.people, AGES + np.where(hidden, error_N + 7.0, error_N), "unfair")
-    report = judge([fair, unfair], FATE, QUICK)
-    assert report.model("unfair").mae.value < 1.6 * report.model("fair").mae.value
-    assert [alarm.model for alarm in report.alarms] == ["unfair"] and report.alarms[
-        0
-    ].kind == "worst-group"
-    assert (
-        report.model("unfair").worst_group == "sex=female, race=west"
-        and "sex=female, race=west" in report.alarms[0].message
-    )
-    gap = report.model("unfair").group("sex=female, race=west").gap
-    assert gap is not None and gap.low is not None and gap.low > 2.0
-    assert (
-        report.model("unfair").minus_first is not None and report.model("fair").minus_first is None
-    )
+    report, cell = judge([fair, unfair], FATE, QUICK), "sex=female, race=west"
+    better, worse = report.models
+    assert worse.mae.value < 1.6 * better.mae.value
+    (alarm,) = report.alarms
+    assert (alarm.model, alarm.kind) == ("unfair", "worst-group") and cell in alarm.message
+    assert worse.worst_group == cell and ends(worse.group(cell).gap)[0] > 2.0
+    assert worse.minus_first is not None and better.minus_first is None
 
 
 def test_a_group_of_older_people_is_not_called_worse_for_its_age() -> None:
@@ -190,46 +162,38 @@ def test_a_group_of_older_people_is_not_called_worse_for_its_age() -> None:
     people = crowd(ages_N, {"group": ["older" if old else "others" for old in old_N]})
     report = judge([said(people, ages_N + error_N)], FATE, QUICK)
     older, others = (report.models[0].group(f"group={name}").mae for name in ("older", "others"))
-    assert (
-        older is not None
-        and others is not None
-        and older.value > 1.2 * others.value
-        and report.alarms == ()
-    )
+    assert older.value > 1.2 * others.value
+    assert report.alarms == ()
 
 
 def test_curves_agree_with_counting() -> None:
     age_N, score_N = np.array([3.0, 15, 17, 18, 22, 40]), np.array([0.1, 0.6, 0.4, 0.5, 0.9, 0.9])
     curve = det(score_N, age_N, "probability")
-    assert curve is not None and curve.threshold == (0.9, 0.6, 0.5, 0.4, 0.1)
+    assert curve.threshold == (0.9, 0.6, 0.5, 0.4, 0.1)
+    minors, adults = score_N[age_N < 18], score_N[age_N >= 18]
     for place, threshold in enumerate(curve.threshold):
-        assert curve.false_positive[place] == pytest.approx(
-            (score_N[age_N < 18] >= threshold).mean(), abs=1e-6
-        )
-        assert curve.false_rejection[place] == pytest.approx(
-            (score_N[age_N >= 18] < threshold).mean(), abs=1e-6
-        )
+        shares = curve.false_positive[place], curve.false_rejection[place]
+        counted = (minors >= threshold).mean(), (adults < threshold).mean()
+        assert shares == pytest.approx(counted, abs=1e-6)
     assert det(score_N[:3], age_N[:3], "age") is None
 
 
 def test_what_the_sample_cannot_say_is_refused_and_says_how_many_are_missing() -> None:
+    few = Asking(replicates=50, limit=0.01)
+
+    def judged(people: People) -> EvaluationReport:
+        return judge([said(people, people.age_N)], FATE, few)
+
     half = ["female" if index % 3 == 0 else "unknown" for index in range(len(AGES))]
-    report = judge(
-        [said(crowd(AGES, {"sex": half}), AGES + 1.0)], FATE, Asking(replicates=50, limit=0.01)
-    )
+    report = judged(crowd(AGES, {"sex": half}))
     assert "nobody said it for 67 %" in report.refused["sex"] and report.models[0].groups == ()
     missing = 299 - int((AGES < 18).sum())
     assert report.refused["false positives of at most 1 %"].endswith(f"{missing} are missing")
-    item = report.models[0].challenges[-1]
-    assert item.claim.held == "open" and item.claim.missing == missing and item.minors.value == 0.0
-    many = judge(
-        [said(crowd(AGES, {"name": [f"n{index}" for index in range(len(AGES))]}), AGES)],
-        FATE,
-        Asking(replicates=50),
-    )
-    assert "cells are made of at most 24" in many.refused["name"]
-    some = crowd([*np.arange(10.0, 30.0)], None, without_age=3)
-    refused = judge([said(some, some.age_N)], FATE, Asking(replicates=50)).refused
+    last = report.models[0].challenges[-1]
+    assert (last.claim.held, last.claim.missing, last.minors.value) == ("open", missing, 0.0)
+    names = [f"n{index}" for index in range(len(AGES))]
+    assert "cells are made of at most 24" in judged(crowd(AGES, {"name": names})).refused["name"]
+    refused = judged(crowd(np.arange(10.0, 30.0), without_age=3)).refused
     assert "groups" in refused and refused["pictures without an age"].startswith("3 of these data")
 
 
@@ -249,28 +213,26 @@ def test_what_the_sample_cannot_say_is_refused_and_says_how_many_are_missing() -
 )
 def test_data_without_the_numbers_are_refused(people: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        judge([said(people, people.age_N)], FATE, QUICK)  # type: ignore[arg-type, attr-defined]
+        judge([said(people, people.age_N)], FATE, QUICK)
 
 
-def test_a_challenge_outside_of_the_groups_is_refused() -> None:
-    people = crowd(AGES)
-    with pytest.raises(
-        InputError, match="age groups go from 0 to 100 years, so no output speaks of 110"
-    ):
-        judge([said(people, AGES)], FATE, Asking(challenges=(110.0,), replicates=50))
-    with pytest.raises(InputError, match="no output speaks of 18"):
-        judge(
-            [said(people, AGES, edges=(20.0, 40.0, 90.0))],
-            FATE,
-            Asking(challenges=(25.0,), replicates=50),
-        )
+@pytest.mark.parametrize(
+    ("edges", "age", "words"),
+    [
+        (EDGES, 110.0, "age groups go from 0 to 100 years, so no output speaks of 110"),
+        ((20.0, 40.0, 90.0), 25.0, "no output speaks of 18"),
+    ],
+)
+def test_a_challenge_outside_of_the_groups_is_refused(
+    edges: tuple[float, ...], age: float, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        judge([said(crowd(AGES), AGES, edges=edges)], FATE, Asking(challenges=(age,)))
 
 
 def test_pictures_that_nobody_could_read_are_failures_and_strangers_raise_an_alarm(
     tmp_path: Path,
 ) -> None:
-    from unplug.sdk.learning.data import SampleProblem
-
     broken = tuple(SampleProblem(id=f"b{index}", reason="broken") for index in range(7))
     people = crowd(
         AGES, apart="unknown", part=None, subjects_apart=None, failures=broken, listed=len(AGES) + 7
@@ -281,9 +243,8 @@ def test_pictures_that_nobody_could_read_are_failures_and_strangers_raise_an_ala
     assert [alarm.kind for alarm in report.alarms] == ["training-people"]
     report.save(tmp_path / "evaluation.json")
     assert read_evaluation(tmp_path / "evaluation.json") == report
-    (tmp_path / "cut.json").write_text(
-        (tmp_path / "evaluation.json").read_text().replace('"limit"', '"limits"')
-    )
+    text = (tmp_path / "evaluation.json").read_text().replace('"limit"', '"limits"')
+    (tmp_path / "cut.json").write_text(text)
     with pytest.raises(ReportError, match="does not follow its schema"):
         read_evaluation(tmp_path / "cut.json")
 
@@ -293,36 +254,22 @@ def test_failure_to_process_by_reason_stays_beside_the_other_numbers() -> None:
     ages = np.arange(60) % 50 + 10.0
     faults = (*("no face",) * 3, *("too dark",) * 2, "several faces", *(None,) * 54)
     report = judge([said(crowd(ages, faults=faults), ages)], FATE, Asking(replicates=20))
-    found = report.processing
-    assert (
-        found is not None
-        and found.any is not None
-        and found.unmeasured is None
-        and report.people.pictures == 60
-    )
-    assert (
-        (found.any.events, found.any.people) == (6, 60)
-        and found.any.low is not None
-        and found.any.low < 0.1 < found.any.high
-    )
-    assert {name: share.events for name, share in found.faults.items() if share.events} == {
+    result = report.processing
+    assert result.unmeasured is None
+    assert (result.any.events, result.any.people, report.people.pictures) == (6, 60, 60)
+    assert result.any.low < 0.1 < result.any.high
+    assert {fault: share.events for fault, share in result.faults.items()} == {
+        "unreadable": 0,
         "no face": 3,
-        "too dark": 2,
         "several faces": 1,
+        "too small": 0,
+        "too dark": 2,
     }
-    assert set(found.faults) == {"unreadable", "no face", "several faces", "too small", "too dark"}
     card = card_text(report, report.models[0])
-    assert (
-        "| failures to process: by the quality check of faces | 10.0 %" in card
-        and "| of these: too dark | 3.3 %" in card
-    )
+    assert "| failures to process: by the quality check of faces | 10.0 %" in card
+    assert "| of these: too dark | 3.3 %" in card
     html = [block for section in assurance(report, 1) for block in section.blocks]
     assert any(getattr(block, "caption", "").startswith("Failure to process") for block in html)
     plain = judge([said(crowd(ages), ages)], FATE, Asking(replicates=20))
-    assert (
-        plain.processing is not None
-        and plain.processing.unmeasured == "no face landmarker was given"
-    )
+    assert plain.processing.unmeasured == "no face landmarker was given"
     assert "not measured: no face landmarker was given" in card_text(plain, plain.models[0])
-    half = crowd(ages, faults=faults).only(ages < 30)
-    assert isinstance(half.faults, tuple) and len(half.faults) == len(half)

@@ -25,13 +25,13 @@ def arrays() -> dict[str, Any]:
     surer.
     """
     rng = np.random.default_rng(23)
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for side, count, shift in (("members", MEMBERS, 1.2), ("strangers", STRANGERS, 0.4)):
         true_N = rng.integers(CLASSES, size=count)
         logits_NK = rng.normal(0.0, 1.5, (count, CLASSES))
         logits_NK[np.arange(count), true_N] += shift
-        found[side] = {"logits": np.round(logits_NK, 3).tolist(), "true": true_N.tolist()}
-    return found
+        result[side] = {"logits": np.round(logits_NK, 3).tolist(), "true": true_N.tolist()}
+    return result
 
 
 def answers(data: dict[str, Any]) -> dict[str, Any]:
@@ -80,12 +80,12 @@ def softmax(x_NK: np.ndarray) -> np.ndarray:
 def main() -> None:
     """Writes the file."""
     data = arrays()
-    found = {
+    result = {
         "tool": f"adversarial-robustness-toolbox {version('adversarial-robustness-toolbox')}",
         **data,
         "says": answers(data),
     }
-    Path(__file__).with_name("golden_art.json").write_text(json.dumps(found) + "\n")
+    Path(__file__).with_name("golden_art.json").write_text(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

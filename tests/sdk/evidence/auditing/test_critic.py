@@ -13,71 +13,57 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.intervals import ends
 
 from unplug.core import DataError, InputError
-from unplug.plugins import AGE_EDGES
 from unplug.sdk.evidence.auditing import (
-    AuditEvidence,
-    CheckpointPredictor,
-    Inside,
     Lacks,
     Signals,
-    audit,
     check_different,
     gather,
     threat_model,
     untested,
 )
+from unplug.sdk.evidence.auditing.attack import Inside
 from unplug.sdk.evidence.auditing.attacks.features import FeaturesAttack, fit_probe
 from unplug.sdk.evidence.auditing.attacks.head_difference import HeadDifferenceAttack, reconstruct
 from unplug.sdk.evidence.auditing.attacks.other_pictures import OtherPicturesAttack
 from unplug.sdk.evidence.auditing.checks import check_split
-from unplug.sdk.evidence.auditing.evidence import CROPS, SHIFTS, crop, drawn_again, moved, shift
+from unplug.sdk.evidence.auditing.evidence import CROPS, SHIFTS, AuditEvidence, drawn_again, moved
 from unplug.sdk.evidence.auditing.measure import run_attacks
 from unplug.sdk.evidence.auditing.usage import usage
 from unplug.sdk.evidence.auditing.white_box import look_inside
 from unplug.sdk.evidence.statistics import NotGiven, auc
-from unplug.sdk.forgetting.tasks import AgeTask
 from unplug.sdk.learning.data import load_dataset, parse_spec
 from unplug.sdk.learning.training import pictures
 
-from ...conftest import RECIPE, World
+from ...conftest import World
 from .planted import says
 from .test_attacks import signals
+from .test_audit import AGES, asked, run
 
-AGES = AgeTask(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
 
-
-def test_views_are_moved_by_pixels_and_none_is_the_picture(world: World) -> None:
-    image = torch.arange(25, dtype=torch.uint8).view(1, 1, 5, 5)
-    assert shift(image, 1, 0)[0, 0, :, 0].tolist() == [0, 0, 5, 10, 15]
-    assert shift(image, 0, -2)[0, 0, 0].tolist() == [2, 3, 4, 4, 4]
-    # the middle stays
-    assert crop(image, 1).shape == image.shape and int(crop(image, 1)[0, 0, 2, 2]) == 12
+def test_no_view_is_the_picture(world: World) -> None:
     views = list(moved(pictures(world.sets.forget)))
     assert len(views) == len(SHIFTS) + len(CROPS) == 10
     for view in views:
-        same = (view.image_NCHW == world.sets.forget.image_NCHW).flatten(1).all(dim=1)  # type: ignore[attr-defined]
+        same = (view.image_NCHW == world.sets.forget.image_NCHW).flatten(1).all(dim=1)
         assert not same.any() and view.ids == world.sets.forget.ids
 
 
 def test_other_pictures_of_procedural_people_are_drawn_and_new(world: World) -> None:
     people = ["subject person-3", "subject person-11"]
     drawn = drawn_again(world.dataset, people)
-    assert (
-        drawn is not None
-        and [sample.person for sample in drawn.samples] == [people[0]] * 2 + [people[1]] * 2
-    )
+    assert [sample.person for sample in drawn.samples] == [people[0]] * 2 + [people[1]] * 2
     # the same people, with more pictures
     more = parse_spec("synth:n=400,subjects=80,seed=0").listing().samples
     ages = {sample.payload: (sample.age, sample.subject) for sample in more}
     assert all(ages[sample.payload] == (sample.age, sample.subject) for sample in drawn.samples)
     known = {world.dataset.pixels([row]).tobytes() for row in range(len(world.dataset))}
     assert not known & {drawn.pixels([row]).tobytes() for row in range(len(drawn))}
-    found = gather(world.sets, world.dataset, AGES).others
-    assert found is not None
-    for part, own in zip(found, (world.sets.forget, world.sets.test), strict=True):
-        assert set(part.subject_N.tolist()) == set(own.subject_N.tolist())
+    result = gather(world.sets, world.dataset, AGES).others
+    for part, ours in zip(result, (world.sets.forget, world.sets.test), strict=True):
+        assert set(part.subject_N.tolist()) == set(ours.subject_N.tolist())
 
 
 def test_other_pictures_that_are_given_must_be_new_and_of_everybody(
@@ -87,24 +73,15 @@ def test_other_pictures_that_are_given_must_be_new_and_of_everybody(
         gather(world.sets, world.dataset, AGES, others=world.dataset)
     # drawn with other people's numbers
     strangers = load_dataset("synth:n=20,subjects=20,seed=0", 32, show=False)
-    few = gather(
-        world.sets,
-        world.dataset,
-        AGES,
-        others=replace(strangers, rows=strangers.rows[:0], samples=()),
-    )
+    nobody = replace(strangers, rows=strangers.rows[:0], samples=())
+    few = gather(world.sets, world.dataset, AGES, others=nobody)
     assert few.others is None and "has 0 of" in few.missing["others"]
-    photographs = load_dataset(f"imagefolder:{write_photographs(tmp_path)}", 32, show=False)
+    (tmp_path / "a").mkdir()
+    for shade in range(2):
+        pixels = np.full((40, 40, 3), 50 * shade, np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "a" / f"{shade}.png")
+    photographs = load_dataset(f"imagefolder:{tmp_path}", 32, show=False)
     assert drawn_again(photographs, ["subject a"]) is None
-
-
-def write_photographs(folder: Path) -> Path:
-    """Two pictures of one class."""
-    (folder / "a").mkdir()
-    for number in range(2):
-        pixels = np.full((40, 40, 3), 50 * number, np.uint8)
-        Image.fromarray(pixels).save(folder / "a" / f"{number}.png")
-    return folder
 
 
 def test_a_probe_finds_a_direction_and_judges_only_people_it_did_not_see() -> None:
@@ -117,18 +94,13 @@ def test_a_probe_finds_a_direction_and_judges_only_people_it_did_not_see() -> No
     # Features that name the person tell nothing of other people: held out by picture they would
     # tell all.
     person = np.repeat(np.arange(20), 3)
-    named = (
-        np.repeat(rng.normal(size=(20, 40)), 3, axis=0),
-        np.repeat(rng.normal(size=(20, 40)), 3, axis=0),
-    )
-    base = signals(1)
+    forget, unseen = (np.repeat(rng.normal(size=(20, 40)), 3, axis=0) for _ in range(2))
     head = {"weight_KC": np.zeros((1, 40)), "bias_K": np.zeros(1)}
-    inside = Inside(forget_FC=named[0], unseen_UC=named[1], population_ZC=named[1], **head)
-    own = replace(base, person_F=person, person_U=person, inside=inside)
-    assert 0.25 < auc(*FeaturesAttack()(own, [])) < 0.75
-    few = replace(own, person_F=person % 4)
+    inside = Inside(forget_FC=forget, unseen_UC=unseen, population_ZC=unseen, **head)
+    ours = replace(signals(1), person_F=person, person_U=person, inside=inside)
+    assert 0.25 < auc(*FeaturesAttack()(ours, [])) < 0.75
     with pytest.raises(InputError, match="needs 5 people"):
-        FeaturesAttack()(few, [])
+        FeaturesAttack()(replace(ours, person_F=person % 4), [])
 
 
 def ridge(x_NC: np.ndarray, y_NK: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
@@ -159,18 +131,19 @@ def heads(gone: int, seed: int = 0, people: int = 400) -> tuple[Signals, np.ndar
         )
         for weight, bias in layers
     )
-    said = says(np.zeros(gone)), says(np.zeros(100))
-    own = Signals(forget=said[0], unseen=said[1], population=said[1], retain=said[1], inside=new)
-    return replace(own, before=replace(own, inside=old)), x_NC[:gone]
+    answers = says(np.zeros(gone)), says(np.zeros(100))
+    ours = Signals(
+        forget=answers[0], unseen=answers[1], population=answers[1], retain=answers[1], inside=new
+    )
+    return replace(ours, before=replace(ours, inside=old)), x_NC[:gone]
 
 
 def test_one_deletion_from_a_linear_head_is_reconstructed() -> None:
     for seed in range(5):
-        own, x_1C = heads(1, seed)
-        assert own.inside is not None and own.before is not None and own.before.inside is not None
-        guess = reconstruct(own.before.inside, own.inside)
+        ours, x_1C = heads(1, seed)
+        guess = reconstruct(ours.before.inside, ours.inside)
         assert np.corrcoef(guess, x_1C[0])[0, 1] > 0.95
-        forget_F, unseen_U = HeadDifferenceAttack()(own, [])
+        forget_F, unseen_U = HeadDifferenceAttack()(ours, [])
         assert forget_F[0] > np.quantile(unseen_U, 0.98)
     # Batches hide each other.
     aucs = [
@@ -181,26 +154,25 @@ def test_one_deletion_from_a_linear_head_is_reconstructed() -> None:
 
 
 def test_heads_that_say_nothing_are_lacking() -> None:
-    own, _ = heads(3)
-    assert own.before is not None and own.before.inside is not None and own.inside is not None
-    with pytest.raises(Lacks, match="its head is the old one"):
-        HeadDifferenceAttack()(replace(own, inside=own.before.inside), [])
-    changed = replace(own.inside, unseen_UC=own.inside.unseen_UC + 1.0)
-    with pytest.raises(Lacks, match="layers in front of its head changed"):
-        HeadDifferenceAttack()(replace(own, inside=changed), [])
-    with pytest.raises(Lacks, match="an old and a new version"):
-        HeadDifferenceAttack()(replace(own, before=None), [])
+    ours, _ = heads(3)
+    moved_on = replace(ours.inside, unseen_UC=ours.inside.unseen_UC + 1.0)
+    for changes, words in (
+        ({"inside": ours.before.inside}, "its head is the old one"),
+        ({"inside": moved_on}, "layers in front of its head changed"),
+        ({"before": None}, "an old and a new version"),
+    ):
+        with pytest.raises(Lacks, match=words):
+            HeadDifferenceAttack()(replace(ours, **changes), [])
 
 
 def test_what_the_last_layer_reads_is_what_it_answers_from(world: World) -> None:
     model = world.original.model
-    found = look_inside(model, world.sets)
-    assert found is not None
+    result = look_inside(model, world.sets)
     batch = world.sets.test.batch(torch.arange(len(world.sets.test)))
     with torch.no_grad():
         logits = model(*batch.inputs)["age_logits"].double().numpy()
     np.testing.assert_allclose(
-        found.unseen_UC @ found.weight_KC.T + found.bias_K, logits, atol=1e-4
+        result.unseen_UC @ result.weight_KC.T + result.bias_K, logits, atol=1e-4
     )
     assert look_inside(torch.nn.Conv2d(3, 3, 1), world.sets) is None
 
@@ -223,18 +195,16 @@ def shares(forget: float, retain: float, seed: int = 0) -> Any:
 
 
 def test_shares_used_are_found_and_need_an_original_that_remembers() -> None:
+    counts = {"forget": 300, "test": 300, "train": 600}
     sets: Any = SimpleNamespace(
-        forget=SimpleNamespace(subject_N=np.arange(300)),
-        test=SimpleNamespace(subject_N=np.arange(300)),
-        train=SimpleNamespace(subject_N=np.arange(600)),
+        **{name: SimpleNamespace(subject_N=np.arange(count)) for name, count in counts.items()}
     )
     original = shares(1.0, 1.0)
     for forget, retain in ((0.0, 1.0), (0.5, 0.9), (0.0, 0.0)):
-        found = usage(shares(forget, retain, seed=1), original, sets)
-        assert not isinstance(found, NotGiven)
-        for item, truth in ((found.forget, forget), (found.retain, retain)):
-            assert abs(item.value - truth) < 0.08 and item.low is not None and item.high is not None
-            assert item.low - 0.02 <= truth <= item.high + 0.02
+        used = usage(shares(forget, retain, seed=1), original, sets)
+        for share, truth in ((used.forget, forget), (used.retain, retain)):
+            low, high = ends(share)
+            assert abs(share.value - truth) < 0.08 and low - 0.02 <= truth <= high + 0.02
     blind = usage(shares(0.0, 0.0, seed=1), shares(0.0, 0.0, seed=2), sets)
     assert isinstance(blind, NotGiven) and "even in the original" in blind.reason
 
@@ -243,74 +213,52 @@ def test_an_attack_is_left_out_for_the_model_that_lacks_it_and_for_all_without_t
     whole, bare = signals(1), replace(signals(2), inside=None)
     attacks: Any = {"features": FeaturesAttack(), "other-pictures": OtherPicturesAttack()}
     names = ["unlearned", "age.tflite", "retrained"]
-    found, unable = run_attacks(attacks, [whole, bare, signals(3)], [], names=names, oracle=2)
-    assert [sorted(item) for item in found] == [
-        ["features", "other-pictures"],
-        ["other-pictures"],
-        ["features", "other-pictures"],
-    ]
+    both = ["features", "other-pictures"]
+
+    def ran(models: list[Signals], oracle: int | None = None) -> tuple[list[list[str]], Any]:
+        scores, unable = run_attacks(attacks, models, [], names=names, oracle=oracle)
+        return [sorted(row) for row in scores], unable
+
+    rows, unable = ran([whole, bare, signals(3)], 2)
+    assert rows == [both, both[1:], both]
     assert "weights are not at hand" in unable["features on age.tflite"]
-    found, unable = run_attacks(attacks, [whole, signals(3), bare], [], names=names, oracle=2)
-    assert [sorted(item) for item in found] == [
-        ["other-pictures"]
-    ] * 3 and "of retrained" in unable["features"]
-    lonely = replace(whole, others=replace(whole.others, person_F=np.zeros(60, int)))  # type: ignore[type-var]
-    found, unable = run_attacks(attacks, [lonely], [])
-    assert "29 people have no other picture" in unable["other-pictures"]
+    rows, unable = ran([whole, signals(3), bare], 2)
+    assert rows == [both[1:]] * 3 and "of retrained" in unable["features"]
+    lonely = replace(whole, others=replace(whole.others, person_F=np.zeros(60, int)))
+    assert "29 people have no other picture" in ran([lonely])[1]["other-pictures"]
 
 
 def test_predictions_of_another_split_and_models_given_twice_are_refused(world: World) -> None:
-    said = CheckpointPredictor(
-        name="model", role="unlearned", checkpoint=world.unlearned, task=AGES
-    ).signals(world.sets)
-    check_split("model", said, world.sets)
+    (model,) = asked(world, "unlearned")
+    says = model.signals(world.sets)
+    check_split("model", says, world.sets)
     with pytest.raises(InputError, match=r"something of \d+ forget samples, the split has"):
-        check_split("model", replace(said, forget=said.unseen), world.sets)
-    turned = replace(said.unseen, true_group_N=said.unseen.true_group_N[::-1].copy())  # type: ignore[call-arg]
+        check_split("model", replace(says, forget=says.unseen), world.sets)
+    turned = replace(says.unseen, true_group_N=says.unseen.true_group_N[::-1].copy())
     with pytest.raises(InputError, match="labels of its test samples are not those of the split"):
-        check_split("model", replace(said, unseen=turned), world.sets)
+        check_split("model", replace(says, unseen=turned), world.sets)
     with pytest.raises(InputError, match="numbers 1 and 3 say the same of every sample"):
         check_different("models", [np.zeros(3), np.ones(3), np.zeros(3)])
 
 
 def test_the_threat_model_follows_what_ran(world: World) -> None:
-    split = world.split.with_forget(world.forget_ids)
-    roles: Any = {
-        "original": world.original,
-        "unlearned": world.unlearned,
-        "retrained": world.oracle,
-    }
-    predictors = [
-        CheckpointPredictor(name=role, role=role, checkpoint=item, task=AGES)
-        for role, item in roles.items()
-    ]
-    settings: Any = {"edges": AGES.edges, "data": {}, "show": False}
-    whole = audit(
-        predictors, world.sets, split, evidence=gather(world.sets, world.dataset, AGES), **settings
-    )
-    rows = {item.holds: item for item in whole.threats}
+    models = asked(world, "original", "unlearned", "retrained")
+    whole = run(world, *models, evidence=gather(world.sets, world.dataset, AGES))
+    rows = {row.holds: row for row in whole.threats}
     assert whole.threats == threat_model(whole)
-    assert rows["the weights"].covered == ("features",)
-    assert rows["the old file as well"].covered == ("two-versions",)
-    assert rows["the file and a picture that is cut a little differently"].covered == (
-        "views",
-        "best-view",
-    )
-    assert rows["the file and other pictures of a person, none of them trained on"].covered == (
-        "other-pictures",
-    )
+    for holds, attacks in {
+        "the weights": ("features",),
+        "the old file as well": ("two-versions",),
+        "the file and a picture that is cut a little differently": ("views", "best-view"),
+        "the file and other pictures of a person, none of them trained on": ("other-pictures",),
+    }.items():
+        assert rows[holds].covered == attacks
     closed = rows["the old weights as well, of a linear head over a fixed trunk"]
     assert closed.covered == () and "changed as well" in closed.missing["head-difference"]
     assert "0 given" in rows["the file, and data to train models of their own"].missing["rmia"]
-    planted = next(item for item in whole.threats if "planted" in item.holds)
+    planted = next(row for row in whole.threats if "planted" in row.holds)
     assert planted.holds in untested(whole.threats) and "canaries" in planted.missing["not tested"]
-    bare = audit(predictors, world.sets, split, **settings)
-    assert {"the weights", "the old file as well"} <= set(untested(bare.threats))
-    none = audit(
-        predictors,
-        world.sets,
-        split,
-        evidence=AuditEvidence(missing={"views": "no pictures", "others": "no pictures"}),
-        **settings,
-    )
+    assert {"the weights", "the old file as well"} <= set(untested(run(world, *models).threats))
+    missing = AuditEvidence(missing={"views": "no pictures", "others": "no pictures"})
+    none = run(world, *models, evidence=missing)
     assert none.skipped["views"] == none.skipped["other-pictures"] == "no pictures"

@@ -49,8 +49,8 @@ def test_who_is_a_member_by_the_gap_attack_is_who_is_answered_rightly() -> None:
     gap_F, gap_U = SAYS["gap"]
     np.testing.assert_array_equal(FORGET.correct_N, np.array(gap_F, bool))
     np.testing.assert_array_equal(UNSEEN.correct_N, np.array(gap_U, bool))
-    found = auc(FORGET.correct_N.astype(float), UNSEEN.correct_N.astype(float))
-    assert found == pytest.approx((1 + np.mean(gap_F) - np.mean(gap_U)) / 2)
+    result = auc(FORGET.correct_N.astype(float), UNSEEN.correct_N.astype(float))
+    assert result == pytest.approx((1 + np.mean(gap_F) - np.mean(gap_U)) / 2)
 
 
 def test_the_loss_attack_orders_samples_as_its_regression_on_the_loss_does() -> None:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.once import once
+from tests.sdk.cli.calls import fail
+from tests.sdk.evidence.commands import call
 
 from unplug.core import InputError
-from unplug.sdk.cli import main
+from unplug.sdk import audit
 from unplug.sdk.evidence.auditing import PersonRow, Standing, standing
 from unplug.sdk.evidence.auditing.attack import Signals
 from unplug.sdk.evidence.auditing.people import _of_people, composites, person_rows, stays
-from unplug.sdk.evidence.fleet import train_references
 from unplug.sdk.learning.training import LossPredictions
 
-from ...conftest import CPU, World
+from ...conftest import World
+from ..small_fleet import small_references
 
 ALPHA = 0.05
 
@@ -37,18 +36,17 @@ def test_by_hand() -> None:
     unseen_J = 4 + error * np.array([-1.0, 0.0, 0.5, 1.0, 3.0])
     others = np.tile(never_R[:, None], 5)
     # t = -1, 0, .5, 1, 3 and hers 2: the median is .75
-    found = standing(4 + 2 * error, never_R, unseen_J, others)
-    # rank: one is equal to none
-    assert (found.mean, found.rank, found.models, found.people) == (
+    result = standing(4 + 2 * error, never_R, unseen_J, others)
+    assert (result.mean, result.rank, result.models, result.people) == (4.0, 5, 4, 5)
+    assert result.spread == pytest.approx(math.sqrt(8 / 3)) and result.others == (
+        2.0,
         4.0,
-        5,
-        4,
-        5,
+        4.0,
+        6.0,
     )
-    assert found.spread == pytest.approx(math.sqrt(8 / 3)) and found.others == (2.0, 4.0, 4.0, 6.0)
     # 1.25 from the median; -1 and 3 are further, and she herself
-    assert found.p_value == pytest.approx(3 / 6)
-    assert found.high == pytest.approx(4 + error * np.percentile([-1, 0, 0.5, 1, 3], 97.5))
+    assert result.p_value == pytest.approx(3 / 6)
+    assert result.high == pytest.approx(4 + error * np.percentile([-1, 0, 0.5, 1, 3], 97.5))
     assert standing(4 + 9 * error, never_R, unseen_J, others).p_value == pytest.approx(1 / 6)
     assert standing(4 - 9 * error, never_R, unseen_J, others).p_value == pytest.approx(1 / 6)
 
@@ -58,18 +56,11 @@ def test_scale_side_and_what_a_model_does_to_everybody_do_not_matter(
     seed: int, scale: float, shift: float, sign: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    value, never_R, unseen_J, others_RJ = (
-        rng.normal(),
-        rng.normal(size=8),
-        rng.normal(size=15),
-        rng.normal(size=(8, 15)),
-    )
-    found = standing(value, never_R, unseen_J, others_RJ)
-    moved = standing(
-        *(sign * scale * item + shift for item in (value, never_R, unseen_J, others_RJ))
-    )
-    assert moved.p_value == found.p_value
-    assert 1 / 16 <= found.p_value <= 1 and 1 <= found.rank <= 9
+    numbers: list[Any] = [rng.normal(size=shape) for shape in ((), 8, 15, (8, 15))]
+    result = standing(*numbers)
+    moved = standing(*(sign * scale * number + shift for number in numbers))
+    assert moved.p_value == result.p_value
+    assert 1 / 16 <= result.p_value <= 1 and 1 <= result.rank <= 9
 
 
 @pytest.mark.parametrize(
@@ -117,12 +108,6 @@ def test_p_of_a_person_counts_both_statistics() -> None:
     assert PersonRow(samples=1, confidence=other, error=other).p_value == 1.0
 
 
-@dataclass(frozen=True)
-class Part:
-    ids: tuple[int, ...]
-    subject_N: NDArray[np.int64]
-
-
 class Planted:
     """References with a loss a model and sample, and who saw whom; ids are rows."""
 
@@ -141,15 +126,12 @@ class Planted:
         return LossPredictions.of(self.loss_MN[model_N, row_N])
 
 
-@dataclass(frozen=True)
-class Sets:
-    forget: Part
-    test: Part
-    validation: Part
-    train: Part
+def part(first: int, people: NDArray[np.int64]) -> Any:
+    """A set of the rows from one on."""
+    return SimpleNamespace(ids=tuple(range(first, first + len(people))), subject_N=people)
 
 
-def planted(level_M: NDArray[np.float64] | None = None) -> tuple[Planted, Sets]:
+def planted(level_M: NDArray[np.float64] | None = None) -> tuple[Any, Any]:
     """12 models of 2 folds; persons 7 and 5 with two pictures each (rows 0 to 3), 25 unseen of two
     (4 to 53), 10 others.
     """
@@ -159,49 +141,49 @@ def planted(level_M: NDArray[np.float64] | None = None) -> tuple[Planted, Sets]:
         loss_MN += level_M[:, None]
     seen_MN = np.zeros((12, 74), bool)
     seen_MN[::2, :2] = seen_MN[1::2, 2:4] = seen_MN[:, 64:] = True
-    part = {
-        "forget": Part((0, 1, 2, 3), np.array([7, 7, 5, 5])),
-        "test": Part(tuple(range(4, 54)), np.arange(50) // 2),
-        "validation": Part(tuple(range(54, 64)), np.arange(10)),
-        "train": Part(tuple(range(64, 74)), np.arange(10)),
-    }
-    return Planted(loss_MN, seen_MN), Sets(**part)
+    sets = SimpleNamespace(
+        forget=part(0, np.array([7, 7, 5, 5])),
+        test=part(4, np.arange(50) // 2),
+        validation=part(54, np.arange(10)),
+        train=part(64, np.arange(10)),
+    )
+    return Planted(loss_MN, seen_MN), sets
 
 
 def own(loss_N: NDArray[np.float64]) -> Signals:
-    def said(first: int, last: int) -> LossPredictions:
-        return LossPredictions.of(loss_N[first:last])
-
-    return Signals(
-        forget=said(0, 4), unseen=said(4, 54), population=said(54, 64), retain=said(64, 74)
+    forget, unseen, population, retain = (
+        LossPredictions.of(rows) for rows in np.split(loss_N, [4, 54, 64])
     )
+    return Signals(forget=forget, unseen=unseen, population=population, retain=retain)
+
+
+def losses() -> NDArray[np.float64]:
+    return np.random.default_rng(2).uniform(0.5, 2.0, size=74)
 
 
 def test_each_is_ranked_among_those_that_never_saw_her() -> None:
     fleet, sets = planted()
-    loss_N = np.random.default_rng(2).uniform(0.5, 2.0, size=74)
+    loss_N = losses()
     loss_N[:2], loss_N[2:4] = 1.1, 0.0001  # the second person is remembered
-    first, second = person_rows(own(loss_N), fleet, sets)  # type: ignore[arg-type]
+    first, second = person_rows(own(loss_N), fleet, sets)
     phi = LossPredictions.of(fleet.loss_MN[1::2].ravel()).confidence_N.reshape(6, 74)
     never_R = phi[:, :2].mean(axis=1) - phi[:, 4:54].mean(axis=1)
     assert first.samples == second.samples == 2
     assert first.confidence.mean == pytest.approx(never_R.mean())
-    assert (first.confidence.models, first.confidence.people) == (
-        6,
-        25,
-    ) and first.confidence.p_value > ALPHA
+    assert (first.confidence.models, first.confidence.people) == (6, 25)
+    assert first.confidence.p_value > ALPHA
     assert second.confidence.rank == 7 and second.confidence.p_value == 1 / 26
-    assert first.error is not None and second.error is not None and second.error.rank == 1
+    assert second.error.rank == 1
 
 
 def test_who_stays_with_other_pictures_is_no_stranger() -> None:
     fleet, sets = planted()
     fleet.person_N[70] = 100  # a picture of the first person stays in the training set
-    loss_N = np.random.default_rng(2).uniform(0.5, 2.0, size=74)
-    assert stays(fleet, sets).tolist() == [True, True, False, False]  # type: ignore[arg-type]
-    (row,) = person_rows(own(loss_N), fleet, sets)  # type: ignore[arg-type]
+    loss_N = losses()
+    assert stays(fleet, sets).tolist() == [True, True, False, False]
+    (row,) = person_rows(own(loss_N), fleet, sets)
     fleet.person_N[70] = 0
-    assert row == person_rows(own(loss_N), fleet, sets)[1]  # type: ignore[arg-type]
+    assert row == person_rows(own(loss_N), fleet, sets)[1]
 
 
 def test_the_level_of_a_model_is_taken_off() -> None:
@@ -209,12 +191,11 @@ def test_the_level_of_a_model_is_taken_off() -> None:
     differently.
     """
     fleet, sets = planted()
-    loss_N = np.random.default_rng(2).uniform(0.5, 2.0, size=74)
-    rows = person_rows(own(loss_N), fleet, sets)  # type: ignore[arg-type]
+    loss_N = losses()
+    rows = person_rows(own(loss_N), fleet, sets)
     worse, _ = planted(np.linspace(0.0, 0.2, 12))
-    errors = [row.error for row in person_rows(own(loss_N), worse, sets)]  # type: ignore[arg-type]
+    errors = [row.error for row in person_rows(own(loss_N), worse, sets)]
     for row, error in zip(rows, errors, strict=True):
-        assert row.error is not None and error is not None
         assert (row.error.rank, row.error.p_value) == (error.rank, error.p_value)
 
 
@@ -229,68 +210,32 @@ def test_an_unseen_person_is_measured_against_the_others() -> None:
 
 def test_references_for_attacks_never_saw_whom_they_speak_of() -> None:
     fleet, sets = planted()
-    found = composites(fleet, sets)  # type: ignore[arg-type]
-    assert len(found) == 6
-    for number, item in enumerate(found):
+    result = composites(fleet, sets)
+    assert len(result) == 6
+    for number, row in enumerate(result):
         odd, even = 2 * number + 1, 2 * number
         expected = [*fleet.loss_MN[odd, :2], *fleet.loss_MN[even, 2:4]]
-        np.testing.assert_allclose(item.forget.error_N, expected)
-        np.testing.assert_allclose(item.unseen.error_N, fleet.loss_MN[odd, 4:54])
-        np.testing.assert_allclose(item.population.error_N, fleet.loss_MN[odd, 54:64])
-    alone = replace(sets, forget=Part((2,), np.array([5])))
-    for number, item in enumerate(composites(fleet, alone)):  # type: ignore[arg-type]
-        np.testing.assert_allclose(item.unseen.error_N, fleet.loss_MN[2 * number, 4:54])
+        np.testing.assert_allclose(row.forget.error_N, expected)
+        np.testing.assert_allclose(row.unseen.error_N, fleet.loss_MN[odd, 4:54])
+        np.testing.assert_allclose(row.population.error_N, fleet.loss_MN[odd, 54:64])
+    sets.forget = part(2, np.array([5]))
+    for number, row in enumerate(composites(fleet, sets)):
+        np.testing.assert_allclose(row.unseen.error_N, fleet.loss_MN[2 * number, 4:54])
 
 
 @pytest.fixture(scope="module")
 def references(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    def make(root: Path) -> None:
-        options: dict[str, Any] = {
-            "models": 8,
-            "folds": 2,
-            "device": CPU,
-            "backend": "loop",
-            "show": False,
-        }
-        train_references(world.original, world.dataset, root / "references", **options)
-
-    return once(tmp_path_factory, "references", make) / "references"
+    return small_references(world, tmp_path_factory)
 
 
 def audited(world: World, references: Path, folder: Path, name: str) -> dict[str, Any]:
     """`unplug audit` of models that forgot whom a line names."""
     (folder / "one.txt").write_text(f"{name}\n")
-    common = [
-        "--data",
-        world.spec,
-        "--forget",
-        str(folder / "one.txt"),
-        "--device",
-        "cpu",
-        "--json",
-    ]
-    forget = [
-        "forget",
-        str(world.original.path),
-        *common,
-        "--method",
-        "retrain",
-        "--out",
-        str(folder / "retrained"),
-    ]
-    assert CliRunner().invoke(main, forget).exit_code == 0
-    audit = [
-        "audit",
-        str(folder / "retrained"),
-        *common,
-        "--fleet",
-        str(references),
-        "-o",
-        str(folder / "audit.json"),
-    ]
-    done = CliRunner().invoke(main, audit)
-    assert done.exit_code == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    common = ["--data", world.spec, "--forget", folder / "one.txt", "--device", "cpu"]
+    model, out = folder / "retrained", folder / "audit.json"
+    call("forget", world.original.path, *common, "--method", "retrain", "--out", model)
+    call("audit", model, *common, "--fleet", references, "-o", out)
+    return dict(json.loads(out.read_text()))
 
 
 def test_one_person(world: World, references: Path, tmp_path: Path) -> None:
@@ -298,51 +243,31 @@ def test_one_person(world: World, references: Path, tmp_path: Path) -> None:
     whose = {sample.id: sample.subject for sample in world.dataset.samples}
     report = audited(world, references, tmp_path, f"subject:{whose[world.forget_ids[0]]}")
     assert report["forget"] == {"samples": 3, "subjects": 1}
-    assert (
-        report["settings"]["fleet"]["never_saw"] == 4 and report["settings"]["fleet"]["models"] == 8
-    )
-    # the fleet itself
-    assert [model["name"] for model in report["models"] if not model["people"]] == [
-        "never saw them"
-    ]
-    for model in report["models"][:-1]:
+    fleet = report["settings"]["fleet"]
+    assert (fleet["never_saw"], fleet["models"]) == (5, 10)
+    *models, stand_in = report["models"]
+    assert stand_in["name"] == "never saw them" and not stand_in["people"]
+    for model in models:
         (row,) = model["people"]
-        assert (
-            row["samples"] == 3 and row["confidence"]["models"] == 4 and row["error"]["models"] == 4
-        )
+        counts = row["samples"], row["confidence"]["models"], row["error"]["models"]
+        assert counts == (3, 5, 5)
         assert {"rmia", "lira", "error-lira"} <= set(model["attacks"])
-    done = CliRunner().invoke(
-        main, ["report", str(tmp_path / "audit.json"), "-o", str(tmp_path / "r.html")]
-    )
-    assert done.exit_code == 0, done.stderr
+    call("report", tmp_path / "audit.json", "-o", tmp_path / "r.html")
     assert "among models that never saw her" in (tmp_path / "r.html").read_text()
 
 
-def test_one_photo_of_somebody_who_stays(world: World, references: Path, tmp_path: Path) -> None:
-    report = audited(world, references, tmp_path, world.forget_ids[0])
-    assert report["forget"]["samples"] == 1 and not any(
-        model["people"] for model in report["models"]
+def test_one_photo_of_somebody_who_stays(world: World, references: Path) -> None:
+    """No stranger is like her, so nobody is ranked."""
+    report = audit(
+        [world.original], world.dataset, world.forget_ids[:1], fleet=references, device="cpu"
     )
-    assert "other pictures that stay" in report["skipped"]["people"]
+    assert report.forget["samples"] == 1 and not any(model.people for model in report.models)
+    assert "other pictures that stay" in report.skipped["people"]
 
 
-def test_a_fleet_that_is_none(world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["audit", "release"])
+def test_a_fleet_that_is_none(world: World, tmp_path: Path, command: str) -> None:
     (tmp_path / "one.txt").write_text(f"{world.forget_ids[0]}\n")
-    common = [
-        "--data",
-        world.spec,
-        "--forget",
-        str(tmp_path / "one.txt"),
-        "--fleet",
-        str(tmp_path),
-        "--device",
-        "cpu",
-    ]
-    for words in (
-        ["audit", str(world.original.path), "-o", str(tmp_path / "a.json")],
-        ["release", str(world.original.path), "-o", str(tmp_path / "b")],
-    ):
-        done = CliRunner().invoke(main, [*words[:2], *common, *words[2:]])
-        assert done.exit_code == 2 and "there is no references.json in it" in done.stderr, (
-            done.output
-        )
+    given = ["--data", world.spec, "--forget", tmp_path / "one.txt", "--fleet", tmp_path]
+    failed = fail(command, world.original.path, *given, "-o", tmp_path / "a.json")
+    assert "there is no references.json in it" in failed.line

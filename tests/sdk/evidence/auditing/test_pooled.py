@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from unplug.sdk.evidence.auditing import exact_passes, judge
-from unplug.sdk.evidence.auditing.pooled import NAMES
+from unplug.sdk.evidence.auditing.pooled import NAMES, exact_passes, judge
 
 MARGIN = 0.1
 ROUNDS = 8
@@ -39,8 +38,8 @@ def test_by_hand() -> None:
     """
     never_KQS = np.array([[[0.0], [1.0]], [[0.0], [1.0]]])
     own_KS, use_KQ = np.array([[2.0], [1.0]]), np.ones((2, 2), bool)
-    found = judge(own_KS, own_KS, never_KQS, use_KQ, 1, MARGIN)
-    assert found.leaks["confidence"].auc.value == 0.375 and found.removed.value == 0.0
+    result = judge(own_KS, own_KS, never_KQS, use_KQ, 1, MARGIN)
+    assert result.leaks["confidence"].auc.value == 0.375 and result.removed.value == 0.0
     use_KQ[1, 1] = False
     assert judge(own_KS, own_KS, never_KQS, use_KQ, 1, MARGIN).leaks["confidence"].auc.value == 0.5
     # gaps 1.5 and 0.5, variance within people 0.5: shift 1 / sqrt(.5), spread^2 = .25 / (.5 (1 +
@@ -71,16 +70,16 @@ def test_an_untouched_original_is_never_certified(requests: int, people: int) ->
 def test_an_exact_method_is_certified_where_there_is_evidence_enough(
     requests: int, people: int
 ) -> None:
-    found = []
+    result = []
     for seed in range(20):
         exact_KS, before_KS, never_KQS, use_KQ = world(requests, people, seed)
         judged = judge(exact_KS, before_KS, never_KQS, use_KQ, people, MARGIN, replicates=200)
-        found.append(judged.verdict)
+        result.append(judged.verdict)
         assert (
             abs(judged.leaks["error"].shift.value) < 0.35
             and 0.8 < judged.leaks["error"].spread.value < 1.25
         )
-    assert found.count("certified") >= 18 and "refused" not in found[:10]
+    assert result.count("certified") >= 18 and "refused" not in result[:10]
     assert exact_passes(never_KQS, use_KQ, before_KS, people, MARGIN, draws=20) >= 0.9
 
 

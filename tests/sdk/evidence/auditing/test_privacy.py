@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.intervals import ends
 
 from unplug.sdk.evidence.auditing import Signals, WorstSubject
 from unplug.sdk.evidence.auditing.privacy import retain_privacy, worst_subject
@@ -27,36 +28,26 @@ def model(seed: int, retain_gain: float) -> Signals:
 
 
 def test_retain_privacy_is_paired_and_golden() -> None:
-    own, original, oracle = model(1, 1.0), model(2, 0.5), model(3, 0.5)
-    found = retain_privacy(own, original, oracle, np.arange(300) // 3, np.arange(200) // 2)
+    ours, original, oracle = model(1, 1.0), model(2, 0.5), model(3, 0.5)
+    result = retain_privacy(ours, original, oracle, np.arange(300) // 3, np.arange(200) // 2)
     expected = [
         auc(item.retain.logits_NG[:, 0], item.unseen.logits_NG[:, 0])
-        for item in (own, original, oracle)
+        for item in (ours, original, oracle)
     ]
-    assert (
-        found.original is not None
-        and found.retrained is not None
-        and found.minus_original is not None
+    assert result.original and result.retrained and result.minus_original
+    assert [result.auc.value, result.original.value, result.retrained.value] == pytest.approx(
+        expected
     )
-    assert [found.auc.value, found.original.value, found.retrained.value] == pytest.approx(expected)
-    assert found.minus_original.value == pytest.approx(expected[0] - expected[1])
-    assert found.minus_original.low is not None and found.minus_original.low > 0, "the rise is seen"
-    gap = found.minus_original
-    assert (
-        gap.high is not None
-        and gap.low is not None
-        and found.auc.high is not None
-        and found.auc.low is not None
-    )
-    assert gap.high - gap.low < 0.6 * (found.auc.high - found.auc.low), (
-        "pairing takes the samples' noise out"
-    )
-    assert found.samples == 300
+    assert result.minus_original.value == pytest.approx(expected[0] - expected[1])
+    assert ends(result.minus_original)[0] > 0, "the rise is seen"
+    narrower = np.ptp(ends(result.minus_original)) < 0.6 * np.ptp(ends(result.auc))
+    assert narrower, "pairing takes the samples' noise out"
+    assert result.samples == 300
 
 
 def people(rng: np.random.Generator, counts: Counts) -> tuple[Array, Counts]:
-    own = rng.normal(0.0, 0.7, len(counts))
-    return np.repeat(own, counts) + rng.normal(size=counts.sum()), np.repeat(
+    ours = rng.normal(0.0, 0.7, len(counts))
+    return np.repeat(ours, counts) + rng.normal(size=counts.sum()), np.repeat(
         np.arange(len(counts)), counts
     )
 
@@ -75,46 +66,39 @@ def game(seed: int, extra: float = 0.0, known: int = 60) -> WorstSubject | NotGi
     )
 
 
+def told(answer: WorstSubject | NotGiven) -> WorstSubject:
+    assert isinstance(answer, WorstSubject)
+    return answer
+
+
 def test_a_leaking_person_is_found_and_the_largest_of_many_is_no_leak() -> None:
-    found = [game(seed) for seed in range(200)]
-    assert all(isinstance(item, WorstSubject) for item in found)
-    alarms = sum(item.p_value <= 0.05 for item in found if isinstance(item, WorstSubject))
-    assert 2 <= alarms <= 20  # 10 expected
-    inside = sum(
-        item.null_low <= item.value <= item.null_high
-        for item in found
-        if isinstance(item, WorstSubject)
-    )
-    assert inside >= 180
-    naive = sum(item.value > 1.645 for item in found if isinstance(item, WorstSubject))
+    clean = [told(game(seed)) for seed in range(200)]
+    assert 2 <= sum(worst.p_value <= 0.05 for worst in clean) <= 20  # 10 expected
+    assert sum(worst.null_low <= worst.value <= worst.null_high for worst in clean) >= 180
+    naive = sum(worst.value > 1.645 for worst in clean)
     assert naive > 60, "a test of one person, made for the worst of twelve, cries wolf"
-    found = [game(seed, extra=6.0) for seed in range(40)]
-    hits = [item for item in found if isinstance(item, WorstSubject) and item.p_value <= 0.05]
-    assert len(hits) >= 32
-    assert sum(item.auc > 0.9 for item in hits) >= len(hits) - 1
-    assert hits[0].subjects == 12
+    hits = [worst for seed in range(40) if (worst := told(game(seed, 6.0))).p_value <= 0.05]
+    assert len(hits) >= 32 and hits[0].subjects == 12
+    assert sum(worst.auc > 0.9 for worst in hits) >= len(hits) - 1
 
 
-def test_ranks_decide_ties_are_no_leak_and_few_subjects_are_refused() -> None:
+def test_ranks_decide_and_ties_are_no_leak() -> None:
     rng = np.random.default_rng(3)
-    unseen, forget, who, others = (
-        rng.normal(size=60),
-        rng.normal(size=12),
-        np.arange(12) // 2,
-        np.arange(60) // 2,
-    )
-    one = worst_subject(forget, unseen, who, others, replicates=50)
-    other = worst_subject(np.exp(forget) * 7, np.exp(unseen) * 7, who + 90, others, replicates=50)
-    assert isinstance(one, WorstSubject) and isinstance(other, WorstSubject)
+    unseen, forget = rng.normal(size=60), rng.normal(size=12)
+    who, others = np.arange(12) // 2, np.arange(60) // 2
+    one = told(worst_subject(forget, unseen, who, others, replicates=50))
+    scaled, renamed = np.exp(forget) * 7, who + 90
+    other = told(worst_subject(scaled, np.exp(unseen) * 7, renamed, others, replicates=50))
     assert (one.value, one.p_value) == (other.value, other.p_value)
-    found = worst_subject(
-        np.zeros(12), np.zeros(60), np.arange(12) // 2, np.arange(60) // 2, replicates=50
-    )
-    assert isinstance(found, WorstSubject) and found.p_value == 1.0 and np.isfinite(found.value)
-    scores = np.random.default_rng(0).normal(size=60)
-    unknown = worst_subject(scores[:12], scores, np.arange(12), np.arange(60))
-    assert isinstance(unknown, NotGiven) and "not known" in unknown.reason
-    few = game(0, known=19)
-    assert isinstance(few, NotGiven) and "19 unseen subjects" in few.reason
-    alone = worst_subject(scores[:12], scores, np.arange(12) // 3, np.arange(60) // 2)
-    assert isinstance(alone, NotGiven) and "4 forget" in alone.reason
+    ties = told(worst_subject(np.zeros(12), np.zeros(60), who, others, replicates=50))
+    assert ties.p_value == 1.0 and np.isfinite(ties.value)
+
+
+def test_few_subjects_are_refused() -> None:
+    scores, pairs = np.random.default_rng(0).normal(size=60), np.arange(60) // 2
+    for refused, words in (
+        (worst_subject(scores[:12], scores, np.arange(12), np.arange(60)), "not known"),
+        (game(0, known=19), "19 unseen subjects"),
+        (worst_subject(scores[:12], scores, np.arange(12) // 3, pairs), "4 forget"),
+    ):
+        assert isinstance(refused, NotGiven) and words in refused.reason

@@ -4,7 +4,6 @@ on Ray.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from unplug.sdk.evidence.fleet import (
     BACKENDS,
     Context,
     FleetJob,
-    fit_many,
     has_result,
     job_fingerprint,
     read_result,
@@ -31,8 +30,6 @@ from unplug.sdk.evidence.fleet import (
 )
 from unplug.sdk.evidence.fleet.backend import describe, revive
 from unplug.sdk.evidence.fleet.backends.cluster import _share
-
-from .conftest import class_task, faces
 
 LOCAL = ("loop", "processes")
 THREE = Context(target="fleet_jobs:number", arguments={"start": 3})
@@ -73,17 +70,12 @@ def test_results_are_the_functions_own(backend: str, tmp_path: Path) -> None:
     summary = run(adds(3), tmp_path, backend=backend)
     assert (summary.done, summary.skipped, summary.failed) == (3, 0, {})
     assert summary.seconds > 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        f"add-{x}.safetensors" for x in range(3)
-    ]
+    assert {path.name for path in tmp_path.iterdir()} == {f"add-{x}.safetensors" for x in range(3)}
     for x in range(3):
         result = read_result(tmp_path, f"add-{x}")
         assert np.array_equal(result.tensors["values"], np.full((2, 3), 3 + x, np.float32))
         # a transposed view is written as it reads, not as it lies
-        assert result.tensors["turned"].shape == (
-            3,
-            2,
-        )
+        assert result.tensors["turned"].shape == (3, 2)
         assert result.tensors["one"].shape == () and result.tensors["one"] == 7
         assert result.facts["x"] == x and result.refused is None
         assert (result.facts["pid"] == os.getpid()) is (backend == "loop")
@@ -114,17 +106,12 @@ def test_finished_jobs_are_skipped_and_changed_ones_run_again(tmp_path: Path) ->
     again = run(adds(3), tmp_path, backend="processes", fingerprint="data 1")
     assert (again.done, again.skipped) == (1, 2)
     assert (tmp_path / "add-1.safetensors").stat().st_mtime_ns == before
-    for changed in (
-        {"fingerprint": "data 2"},
-        {
-            "fingerprint": "data 2",
-            "context": Context(target="fleet_jobs:number", arguments={"start": 4}),
-        },
-    ):
-        assert run(adds(3), tmp_path, backend="loop", **changed).done == 3
+    four = Context(target="fleet_jobs:number", arguments={"start": 4})
+    for context in (THREE, four):
+        assert run(adds(3), tmp_path, context, backend="loop", fingerprint="data 2").done == 3
     assert read_result(tmp_path, "add-0").tensors["values"][0, 0] == 4
     # other arguments
-    assert run(adds(1, nap=0.001), tmp_path, backend="loop", fingerprint="data 2").done == 1
+    assert run(adds(1, nap=0.001), tmp_path, four, backend="loop", fingerprint="data 2").done == 1
 
 
 def test_has_result_knows_both_fingerprints(tmp_path: Path) -> None:
@@ -135,15 +122,16 @@ def test_has_result_knows_both_fingerprints(tmp_path: Path) -> None:
     assert not has_result(tmp_path, job.name, "other")
     assert not has_result(tmp_path, job.name, job_fingerprint(job, THREE, "other"))
     assert not has_result(tmp_path, "add-1", "given")
+
+
+def test_errors_come_back_as_they_were() -> None:
     for error in (DataError("a", "b", "c"), errors.GateFailed("a"), TrainingError("a", "b")):
         revived = revive(describe(error))
         assert type(revived) is type(error) and str(revived) == str(error)
-    extra = revive(describe(MissingExtraError("ray", "cluster")))
-    assert str(extra) == str(MissingExtraError("ray", "cluster"))
-    assert (
-        type(revive({"kind": "annotations", "what": "a", "why": "", "fix": ""}))
-        is errors.UnplugError
-    )
+    extra = MissingExtraError("ray", "cluster")
+    assert str(revive(describe(extra))) == str(extra)
+    unknown = revive({"kind": "annotations", "what": "a", "why": "", "fix": ""})
+    assert type(unknown) is errors.UnplugError
 
 
 @pytest.mark.parametrize("backend", LOCAL)
@@ -212,21 +200,31 @@ def test_a_context_that_cannot_be_built_stops_the_run(backend: str, tmp_path: Pa
 
 
 def test_bad_requests(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="two jobs have it"):
-        run([*adds(2), *adds(1)], tmp_path)
-    with pytest.raises(InputError, match="Did you mean processes"):
-        run(adds(1), tmp_path, backend="proceses")
-    with pytest.raises(InputError, match="workers 0"):
-        run(adds(1), tmp_path, workers=0)
+    for jobs, more, words in (
+        ([*adds(2), *adds(1)], {}, "two jobs have it"),
+        (adds(1), {"backend": "proceses"}, "Did you mean processes"),
+        (adds(1), {"workers": 0}, "workers 0"),
+    ):
+        with pytest.raises(InputError, match=words):
+            run(jobs, tmp_path, **more)
     assert list(tmp_path.iterdir()) == []
     assert list(BACKENDS) == ["loop", "processes", "ray"]
-    for name in ("../up", "a/b", "", ".hidden", "..", "a b", "ä", "x" * 201, "a\n", "a\0b"):
+
+
+@pytest.mark.parametrize(
+    "name", ["../up", "a/b", "", ".hidden", "..", "a b", "ä", "x" * 201, "a\n", "a\0b"]
+)
+def test_names_that_are_no_file_names(name: str, tmp_path: Path) -> None:
+    for call in (
+        lambda: FleetJob(name=name, target="a:b"),
+        lambda: read_result(tmp_path, name),
+        lambda: has_result(tmp_path, name, ""),
+    ):
         with pytest.raises(InputError, match="job name"):
-            FleetJob(name=name, target="a:b")
-        with pytest.raises(InputError, match="job name"):
-            read_result(tmp_path, name)
-        with pytest.raises(InputError, match="job name"):
-            has_result(tmp_path, name, "")
+            call()
+
+
+def test_targets_and_arguments_that_are_none() -> None:
     for target in (
         "json",
         "json:",
@@ -256,7 +254,6 @@ def test_somebody_elses_file_is_not_replaced(tmp_path: Path) -> None:
 
 def test_ray_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert importlib.util.find_spec("unplug.sdk.evidence.fleet.backends.cluster") is not None
     with pytest.raises(MissingExtraError, match=r"\[cluster\]"):
         run(adds(1), tmp_path, backend="ray")
 
@@ -347,23 +344,16 @@ def ray(jobs_on_path: None) -> Iterator[Any]:
 
 @pytest.mark.long
 def test_all_that_can_become_of_a_job(ray: Any, tmp_path: Path) -> None:
-    jobs = [
-        FleetJob(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x}) for x in range(3)
-    ]
-    for how in ("refuse", "raise", "die", "die once"):
-        arguments = {"how": how, "mark": str(tmp_path / "mark")}
-        jobs.append(
-            FleetJob(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments=arguments)
-        )
-    context, out = Context(target="fleet_jobs:number", arguments={"start": 3}), tmp_path / "out"
-    summary = run_jobs(jobs, context, out, backend="ray", workers=1, show=False)
+    mark = str(tmp_path / "mark")
+    wrong = [misbehaving(how, mark=mark) for how in ("refuse", "raise", "die", "die once")]
+    out = tmp_path / "out"
+    summary = run([*adds(3), *wrong], out, backend="ray", workers=1)
     assert summary.done == 5
     for x in range(3):
-        assert np.array_equal(
-            read_result(out, f"add-{x}").tensors["values"], np.full((2, 3), 3 + x, np.float32)
-        )
+        values = read_result(out, f"add-{x}").tensors["values"]
+        assert np.array_equal(values, np.full((2, 3), 3 + x, np.float32))
     refused = read_result(out, "refuse").refused
-    assert refused is not None and refused["kind"] == "BudgetExceeded"
+    assert refused["kind"] == "BudgetExceeded"
     assert summary.failed.keys() == {"raise", "die"}
     assert "ValueError: the job is broken" in summary.failed["raise"]
     assert summary.failed["die"].startswith("its worker died 2 times")
@@ -375,35 +365,14 @@ def test_all_that_can_become_of_a_job(ray: Any, tmp_path: Path) -> None:
 def test_a_context_that_refuses_stops_the_run(ray: Any, tmp_path: Path) -> None:
     context = Context(target="fleet_jobs:bad_context", arguments={"kind": "typed"})
     with pytest.raises(DataError, match="data: none"):
-        run_jobs(
-            [FleetJob(name="a", target="fleet_jobs:add", arguments={"x": 1})],
-            context,
-            tmp_path,
-            backend="ray",
-            show=False,
-        )
+        run(adds(1), tmp_path, context, backend="ray")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.long
-def test_models_are_trained_without_a_shared_disk(ray: Any, tmp_path: Path) -> None:
-    task = class_task(epochs=1, batch_size=6)
-    (model,) = fit_many(
-        task, faces(12), faces(4, seed=1), (3,), tmp_path / "ray", backend="ray", workers=1
-    )
-    (other,) = fit_many(task, faces(12), faces(4, seed=1), (3,), tmp_path / "loop", backend="loop")
-    pairs = zip(model.state_dict().values(), other.state_dict().values(), strict=True)
-    assert all(bool((a == b).all()) for a, b in pairs)
 
 
 @pytest.mark.parametrize(
     ("cluster", "error", "words"),
     [
-        (
-            "nowhere:1",
-            ConnectionError("no route"),
-            r"Ray cluster nowhere:1: it cannot be reached \(no route\)",
-        ),
+        ("nowhere:1", ConnectionError("no route"), r"nowhere:1: it cannot be reached \(no route\)"),
         (None, RuntimeError("not here"), "Ray cluster on this machine"),
     ],
 )
@@ -414,18 +383,17 @@ def test_where_ray_is_looked_for(
     error: Exception,
     words: str,
 ) -> None:
-    library = pytest.importorskip("ray", reason="needs the extra [cluster]")
     calls: list[dict[str, Any]] = []
 
     def init(**settings: Any) -> None:
         calls.append(settings)
         raise error
 
-    monkeypatch.setattr(library, "is_initialized", lambda: False)
-    monkeypatch.setattr(library, "init", init)
-    job = FleetJob(name="a", target="fleet_jobs:add", arguments={"x": 1})
+    monkeypatch.setitem(
+        sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init)
+    )
     with pytest.raises(InputError, match=words):
-        run_jobs([job], None, tmp_path, backend="ray", cluster=cluster, workers=3, show=False)
+        run(adds(1), tmp_path, None, backend="ray", cluster=cluster, workers=3)
     (settings,) = calls
     assert settings["address"] == (cluster or "local")
     if cluster is None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
-from tests.once import once
+from safetensors.numpy import load, load_file, save_file
 
 from unplug.core import DataError, InputError, OutputError, TrainingError, sha256_file
-from unplug.sdk.evidence.fleet import References, load_references, train_references
+from unplug.sdk.evidence.fleet import ReferenceRecord, References, load_references, train_references
 from unplug.sdk.evidence.fleet import references as module
 from unplug.sdk.evidence.fleet.references import left_out
 from unplug.sdk.forgetting.tasks import AgeTask, task_of
@@ -27,25 +28,12 @@ from unplug.sdk.learning.data import load_dataset
 from unplug.sdk.learning.training import predict
 
 from ...conftest import CPU, World
-
-MODELS, FOLDS = 8, 2
+from ..small_fleet import FOLDS, HERE, MODELS, small_references
 
 
 @pytest.fixture(scope="module")
 def folder(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    def make(root: Path) -> None:
-        train_references(
-            world.original,
-            world.dataset,
-            root / "references",
-            models=MODELS,
-            folds=FOLDS,
-            device=CPU,
-            backend="loop",
-            show=False,
-        )
-
-    return once(tmp_path_factory, "references", make) / "references"
+    return small_references(world, tmp_path_factory)
 
 
 @pytest.fixture
@@ -60,11 +48,21 @@ def read(world: World, folder: Path, **changes: Any) -> References:
     )
 
 
+def train(world: World, out: Path, **changes: Any) -> ReferenceRecord:
+    options = {"models": MODELS, "folds": FOLDS, "dataset": world.dataset, **HERE, **changes}
+    return train_references(options.pop("original", world.original), out=out, **options)
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    record = json.loads((folder / "references.json").read_text())
+    change(record)
+    (folder / "references.json").write_text(json.dumps(record))
+
+
 def named(folder: Path) -> None:
     """Puts the hashes of the models' files into the record, as somebody who edits both would."""
-    record = json.loads((folder / "references.json").read_text())
-    record["files"] = [sha256_file(path) for path in sorted(folder.glob("model-*.safetensors"))]
-    (folder / "references.json").write_text(json.dumps(record))
+    hashes = [sha256_file(path) for path in sorted(folder.glob("model-*.safetensors"))]
+    edit(folder, lambda record: record.update(files=hashes))
 
 
 @given(
@@ -94,37 +92,28 @@ def test_rounds_deal_anew() -> None:
 
 
 def test_what_is_kept_is_what_a_model_without_them_says(world: World, folder: Path) -> None:
-    found = read(world, folder)
-    assert found.seen_MN.shape == (MODELS, len(world.dataset))
+    result = read(world, folder)
+    assert result.seen_MN.shape == (MODELS, len(world.dataset))
     train = world.sets.train
-    row_T = found.rows(train.ids)
+    row_T = result.rows(train.ids)
     person = train.subject_N[0]
     mine = row_T[train.subject_N == person]
-    never_R = found.never_saw(mine)
+    never_R = result.never_saw(mine)
     assert len(never_R) == MODELS // FOLDS
-    assert not found.seen_MN[:, found.rows(world.sets.test.ids)].any()
+    assert not result.seen_MN[:, result.rows(world.sets.test.ids)].any()
 
-    task = AgeTask.open(world.original, device=CPU, base=None)
-    world_ = module.reference_context(str(world.original.path), world.spec, "error", None, "cpu")
     number = int(never_R[0])
-    own = world_.sets.train.subset(
-        np.flatnonzero(~left_out(world_.sets.train.subject_N, number, FOLDS, 0)).tolist()
-    )
-    assert not {*own.ids} & {
-        name for name, who in zip(train.ids, train.subject_N, strict=True) if who == person
-    }
-    alone = task.fit(
-        own,
-        world_.sets.validation,
-        seed=module.FIRST_SEED + number,
-        state=None,
-        show=False,
-        label="",
-    ).model
-    said = predict(alone, train)
-    kept = found.said(np.full(len(row_T), number), row_T)
-    np.testing.assert_allclose(kept.confidence_N, said.confidence_N, atol=1e-5)
-    np.testing.assert_allclose(kept.error_N, said.error_N, atol=1e-4)
+    context = module.reference_context(str(world.original.path), world.spec, "error", None, "cpu")
+    sets = context.sets
+    seen_T = ~left_out(sets.train.subject_N, number, FOLDS, 0)
+    ours = sets.train.subset(np.flatnonzero(seen_T).tolist())
+    hers = {name for name, who in zip(train.ids, train.subject_N, strict=True) if who == person}
+    assert not hers & set(ours.ids)
+    seed = module.FIRST_SEED + number
+    alone = context.task.fit(ours, sets.validation, seed=seed, state=None, show=False, label="")
+    answers, kept = predict(alone.model, train), result.said(np.full(len(row_T), number), row_T)
+    np.testing.assert_allclose(kept.confidence_N, answers.confidence_N, atol=1e-5)
+    np.testing.assert_allclose(kept.error_N, answers.error_N, atol=1e-4)
 
 
 def test_no_id_and_no_model_is_kept(world: World, folder: Path) -> None:
@@ -149,94 +138,69 @@ def test_a_killed_run_goes_on_and_more_may_be_added(
         "reference_job",
         lambda *a, **named: trained.append(named["number"]) or job(*a, **named),
     )
-    options: dict[str, Any] = {"folds": FOLDS, "device": CPU, "backend": "loop", "show": False}
-    train_references(world.original, world.dataset, copied, models=MODELS, **options)
+    train(world, copied)
     assert trained == [3]
-    for name, raw in before.items():
-        if name != "model-0003.safetensors":
-            assert (copied / name).read_bytes() == raw
-    mine, theirs = load_file(copied / "model-0003.safetensors"), None
-    (copied / "before.bin").write_bytes(before["model-0003.safetensors"])
-    theirs = load_file(copied / "before.bin")
-    (copied / "before.bin").unlink()
+    mine = load_file(copied / "model-0003.safetensors")
+    theirs = load(before.pop("model-0003.safetensors"))
     assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
-    train_references(world.original, world.dataset, copied, models=MODELS + FOLDS, **options)
-    with pytest.raises(InputError, match="holds 10, and all of them count"):
-        train_references(world.original, world.dataset, copied, models=MODELS, **options)
-    assert (
-        trained == [3, MODELS, MODELS + 1]
-        and read(world, copied).seen_MN.shape[0] == MODELS + FOLDS
-    )
+    assert all((copied / name).read_bytes() == raw for name, raw in before.items())
+    train(world, copied, models=MODELS + FOLDS)
+    with pytest.raises(InputError, match="holds 12, and all of them count"):
+        train(world, copied)
+    assert trained == [3, MODELS, MODELS + 1]
+    assert read(world, copied).seen_MN.shape[0] == MODELS + FOLDS
 
 
 @pytest.mark.parametrize(
-    ("models", "folds", "why"),
+    ("models", "folds", "error", "why"),
     [
-        (7, 2, "more often"),
-        (4, 1, "more often"),
-        (2, 4, "more often"),
-        (6, 2, "3 never see"),
-        (8192, 2, "never see"),
+        (7, 2, InputError, "more often"),
+        (4, 1, InputError, "more often"),
+        (2, 4, InputError, "more often"),
+        (6, 2, InputError, "3 never see"),
+        (8192, 2, InputError, "never see"),
+        (2000, 500, DataError, "make no 500 folds"),
     ],
 )
 def test_people_left_out_unevenly_or_too_seldom(
-    world: World, tmp_path: Path, models: int, folds: int, why: str
+    world: World, tmp_path: Path, models: int, folds: int, error: type[Exception], why: str
 ) -> None:
-    with pytest.raises(InputError, match=why):
-        train_references(
-            world.original, world.dataset, tmp_path / "r", models=models, folds=folds, device=CPU
-        )
-
-
-def test_more_folds_than_people(world: World, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="make no 500 folds"):
-        train_references(
-            world.original, world.dataset, tmp_path / "r", models=2000, folds=500, device=CPU
-        )
+    with pytest.raises(error, match=why):
+        train(world, tmp_path / "r", models=models, folds=folds)
 
 
 def test_a_folder_of_something_else(world: World, copied: Path, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"device": CPU, "backend": "loop", "show": False}
     before = {path.name: path.read_bytes() for path in copied.iterdir()}
-    for change in ({"models": 16, "folds": 4}, {"models": MODELS, "folds": FOLDS, "seed": 7}):
+    for change in ({"models": 20, "folds": 4}, {"seed": 7}):
         with pytest.raises(OutputError, match="another recipe, split, folds, seed"):
-            train_references(world.original, world.dataset, copied, **change, **options)
+            train(world, copied, **change)
         # of a run that was killed nothing is lost either
         (copied / "references.json").unlink(missing_ok=True)
-    assert {path.name: path.read_bytes() for path in copied.iterdir()} == {
-        name: raw for name, raw in before.items() if name != "references.json"
-    }
-    (tmp_path / "file").write_text("years of work")
-    with pytest.raises(OutputError, match="no folder"):
-        train_references(
-            world.original, world.dataset, tmp_path / "file", models=8, folds=2, **options
-        )
+    del before["references.json"]
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(OutputError, match="no references"):
-        train_references(
-            world.original, world.dataset, tmp_path / "mine", models=8, folds=2, **options
-        )
+    for file, why in (("file", "no folder"), ("mine/thesis.txt", "no references")):
+        (tmp_path / file).write_text("years of work")
+        with pytest.raises(OutputError, match=why):
+            train(world, tmp_path / file.partition("/")[0])
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
-def test_other_data_and_another_recipe(world: World, copied: Path, folder: Path) -> None:
+def test_other_data_and_another_recipe(world: World, copied: Path) -> None:
     other = load_dataset(world.spec.replace("seed=0", "seed=1"), 32, show=False)
     with pytest.raises(InputError, match="other data"):
-        read(world, folder, dataset=other)
-    record = json.loads((copied / "references.json").read_text())
-    record["recipe"]["epochs"] += 1
-    (copied / "references.json").write_text(json.dumps(record))
+        read(world, copied, dataset=other)
+    with pytest.raises(DataError, match="digest differs"):
+        train(world, copied, dataset=other)
+    edit(copied, lambda record: record["recipe"].update(epochs=99))
     with pytest.raises(InputError, match="another recipe"):
         read(world, copied)
-    with pytest.raises(DataError, match="digest differs"):
-        train_references(world.original, other, copied, models=8, folds=2, device=CPU, show=False)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda record: record.update(models=10), "do not fit together"),
+        (lambda record: record.update(models=12), "do not fit together"),
         (lambda record: record.update(files=record["files"][::-1]), "SHA-256 differs"),
         (lambda record: record.update(rows=record["rows"][::-1]), "another split"),
         (lambda record: record.update(models=7), "do not fit together"),
@@ -251,32 +215,29 @@ def test_other_data_and_another_recipe(world: World, copied: Path, folder: Path)
     ],
 )
 def test_an_edited_record(world: World, copied: Path, change: Any, message: str) -> None:
-    record = json.loads((copied / "references.json").read_text())
-    change(record)
-    (copied / "references.json").write_text(json.dumps(record))
+    edit(copied, change)
     with pytest.raises(InputError, match=message):
         read(world, copied)
 
 
 def test_an_edited_model(world: World, copied: Path) -> None:
     path = copied / "model-0001.safetensors"
-    raw = path.read_bytes()
-    path.write_bytes(raw[: len(raw) // 2])
-    with pytest.raises(InputError, match="SHA-256 differs"):
-        read(world, copied)
+
+    def refused(why: str) -> None:
+        with pytest.raises(InputError, match=why):
+            read(world, copied)
+
+    path.write_bytes(path.read_bytes()[:1000])
+    refused("SHA-256 differs")
     named(copied)
-    with pytest.raises(InputError, match="not a whole result"):
-        read(world, copied)
+    refused("not a whole result")
     save_file({"seen_T": np.ones(3, bool)}, path)
     named(copied)
-    with pytest.raises(InputError, match="not the result of a fleet's job"):
-        read(world, copied)
+    refused("not the result of a fleet's job")
     path.unlink()
-    with pytest.raises(InputError, match="model-0001"):
-        read(world, copied)
+    refused("model-0001")
     (copied / "references.json").unlink()
-    with pytest.raises(InputError, match="a killed one goes on"):
-        read(world, copied)
+    refused("a killed one goes on")
 
 
 @pytest.mark.parametrize(
@@ -308,39 +269,36 @@ def test_answers_that_are_none(world: World, copied: Path, name: str, change: An
 def test_a_model_made_to_forget_needs_none(world: World, folder: Path, tmp_path: Path) -> None:
     record = {**world.original.record, "design": {"name": "closed-form"}}
     exact = replace(world.original, record=record)
-    with pytest.raises(InputError, match="made to forget"):
-        train_references(exact, world.dataset, tmp_path / "r", models=8, folds=2, device=CPU)
-    with pytest.raises(InputError, match="made to forget"):
-        read(world, folder, original=exact)
+    for call in (
+        lambda: train(world, tmp_path / "r", original=exact),
+        lambda: read(world, folder, original=exact),
+    ):
+        with pytest.raises(InputError, match="made to forget"):
+            call()
 
 
 def test_people_whom_nobody_left_out(world: World, folder: Path) -> None:
-    found = read(world, folder)
-    everybody = found.rows(world.sets.train.ids)
+    result = read(world, folder)
+    everybody = result.rows(world.sets.train.ids)
     with pytest.raises(InputError, match="every model saw"):
-        found.never_saw(everybody)
+        result.never_saw(everybody)
     with pytest.raises(InputError, match="1 of 1 samples were not there"):
-        found.rows(["nobody"])
+        result.rows(["nobody"])
 
 
 def test_a_model_that_answers_with_no_numbers(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     true = module.predict
 
     def broken(model: Any, data: Any) -> Any:
-        said = true(model, data)
-        return replace(said, age_N=np.full_like(said.age_N, np.nan))
+        answers = true(model, data)
+        return replace(answers, age_N=np.full_like(answers.age_N, np.nan))
 
     monkeypatch.setattr(module, "predict", broken)
+    monkeypatch.setattr(
+        AgeTask, "fit", lambda *_, **__: SimpleNamespace(model=world.original.model)
+    )
+    context = module.reference_context(str(world.original.path), world.spec, "error", None, "cpu")
     with pytest.raises(TrainingError, match="not numbers"):
-        train_references(
-            world.original,
-            world.dataset,
-            tmp_path / "r",
-            models=8,
-            folds=2,
-            device=CPU,
-            backend="loop",
-            show=False,
-        )
+        module.reference_job(context, 0, FOLDS, 0)

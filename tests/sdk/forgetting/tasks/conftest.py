@@ -21,12 +21,13 @@ from unplug.sdk.drawing.diffusion.small import (
 )
 from unplug.sdk.drawing.diffusion.tokenizer import train_tokenizer
 from unplug.sdk.forgetting.tasks import PluginTask, task_of
+from unplug.sdk.forgetting.unlearning import forget
 from unplug.sdk.learning.data import Dataset, Split, load_dataset, make_split
 from unplug.sdk.learning.training import Sets
 
 pytest.importorskip("diffusers")
 
-SPEC, SIZE, SUBJECTS = "synth:n=48,subjects=24,seed=4", 32, 24
+SPEC, SIZE = "synth:n=48,subjects=24,seed=4", 32
 CPU = torch.device("cpu")
 RECIPE = ControlRecipe(
     steps=12, batch_size=4, warmup=2, lr=3e-3, ema=0.5, precision="fp32", timesteps="uniform"
@@ -90,6 +91,21 @@ class PluginWorld:
         """The frozen base of `task`."""
         return self.task.frame.base
 
+    @property
+    def request(self) -> Split:
+        """The split without who is forgotten."""
+        return self.split.with_forget(self.forget_ids)
+
+    def without(self, method: str, out: Path, **more: Any) -> Checkpoint:
+        """The plugin after the request."""
+        original = more.pop("original", self.original)
+        more = {"device": CPU, "show": False, **more}
+        return forget(original, self.dataset, self.forget_ids, method, out, **more)
+
+    def finetuned(self, out: Path, **more: Any) -> Checkpoint:
+        """In a few steps."""
+        return self.without("finetune", out, budget=0.9, options={"batch_size": "4"}, **more)
+
 
 @pytest.fixture(scope="session")
 def plugin_world(tmp_path_factory: pytest.TempPathFactory) -> PluginWorld:
@@ -110,12 +126,11 @@ def plugin_world(tmp_path_factory: pytest.TempPathFactory) -> PluginWorld:
         sample_every=0,
         show=False,
     )
-    people = {sample.subject for sample in dataset.samples if sample.id in split.train}
-    named = sorted(str(name) for name in people)[:5]
+    people = {str(sample.subject) for sample in dataset.samples if sample.id in split.train}
+    named = sorted(people)[:5]
     ids = tuple(sample.id for sample in dataset.samples if sample.subject in named)
     (root / "forget.txt").write_text("".join(f"subject:{name}\n" for name in named))
     task = task_of(original, device=CPU)
-    assert isinstance(task, PluginTask)
     return PluginWorld(
         base=root / "base",
         dataset=dataset,

@@ -18,24 +18,15 @@ from unplug.sdk.cli import main
 
 ROOT = Path(__file__).resolve().parents[4]
 DATA = "synth:n=60,subjects=20"
-EDGES = "0,13,18,30,100"
 SMALL = (
-    "tests.networks:small",
-    "--data",
-    DATA,
-    "--edges",
-    EDGES,
-    "--argument",
-    "groups=4",
-    "--image-size",
-    "32",
-    "--epochs",
-    "1",
+    f"adopt tests.networks:small --data {DATA} --edges 0,13,18,30,100 --argument groups=4"
+    " --image-size 32 --epochs 1 --out mine"
 )
+MINE = "--weights mine.safetensors --split split.json"
 
 
-def call(*words: str, code: int = 0) -> str:
-    done = CliRunner().invoke(main, list(words))
+def call(words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, words.split())
     assert done.exit_code == code, done.output
     return done.output
 
@@ -48,24 +39,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     save_file(small(4).state_dict(), "mine.safetensors")
-    call("data", "split", DATA, "--size", "32", "--out", "split.json")
+    save_file({"last.weight": torch.zeros(4, 4)}, "other.safetensors")
+    call(f"data split {DATA} --size 32 --out split.json")
     return tmp_path
 
 
 def test_weights_from_elsewhere_become_a_checkpoint(here: Path) -> None:
-    told = json.loads(
-        call(
-            "adopt",
-            *SMALL,
-            "--weights",
-            "mine.safetensors",
-            "--split",
-            "split.json",
-            "--out",
-            "mine",
-            "--json",
-        )
-    )
+    told = json.loads(call(f"{SMALL} {MINE} --json"))
     made = load_checkpoint("mine", expect="age")
     assert told["sha256"] == made.sha256 and told["metrics"]["test"]["n"] == 12
     assert made.record["cost"]["device"] == "trained elsewhere"
@@ -77,70 +57,59 @@ def test_weights_from_elsewhere_become_a_checkpoint(here: Path) -> None:
 
 @pytest.mark.long
 def test_the_journey_of_an_adopted_network(here: Path) -> None:
-    call(
-        "adopt",
-        *SMALL,
-        "--epochs",
-        "9",
-        "--weights",
-        "mine.safetensors",
-        "--split",
-        "split.json",
-        "--out",
-        "mine",
-    )
-    call("data", "pick-forget", "mine", "--data", DATA, "--fraction", "0.2", "--out", "forget.txt")
-    request = ("--data", DATA, "--forget", "forget.txt")
-    call("forget", "mine", *request, "--method", "msg", "--budget", "1", "--out", "unlearned")
-    call("forget", "mine", *request, "--method", "retrain", "--out", "retrained")
+    call(f"{SMALL} {MINE} --epochs 9")
+    call(f"data pick-forget mine --data {DATA} --fraction 0.2 --out forget.txt")
+    request = f"--data {DATA} --forget forget.txt"
+    call(f"forget mine {request} --method msg --budget 1 --out unlearned")
+    call(f"forget mine {request} --method retrain --out retrained")
     unlearned, retrained = load_checkpoint("unlearned"), load_checkpoint("retrained")
     assert unlearned.model.adopted == retrained.model.adopted is not None
     assert unlearned.record["forget"]["cost"]["compute_fraction"] <= 1
-    call("export", "unlearned", "--to", "onnx", "--precision", "fp32", "--out", "files")
-    call("parity", "files/age.fp32.onnx", "--checkpoint", "unlearned")
-    told = json.loads(
-        call(
-            "audit",
-            "unlearned",
-            "files/age.fp32.onnx",
-            *request,
-            "--retrained",
-            "retrained",
-            "--train-references",
-            "0",
-            "--out",
-            "audit.json",
-            "--json",
-        )
+    call("export unlearned --to onnx --precision fp32 --out files")
+    call("parity files/age.fp32.onnx --checkpoint unlearned")
+    call(
+        f"audit unlearned files/age.fp32.onnx {request} --retrained retrained"
+        " --train-references 0 --out audit.json"
     )
-    assert told
+    assert len(json.loads(Path("audit.json").read_text())["models"]) == 4
 
 
 def test_it_is_trained_here_where_it_has_no_weights(here: Path) -> None:
-    told = call("adopt", *SMALL, "--out", "mine")
-    assert "saved mine: tests.networks:small" in told
+    assert "saved mine: tests.networks:small" in call(SMALL)
     assert load_checkpoint("mine").record["cost"]["forward"] == 42
 
 
 @pytest.mark.parametrize(
-    ("more", "why"),
+    ("words", "why"),
     [
         (
-            ("--weights", "mine.safetensors"),
+            f"{SMALL} --weights mine.safetensors",
             "nobody said which of these pictures trained the network",
         ),
         (
-            ("--weights", "none.safetensors", "--split", "split.json"),
+            f"{SMALL} --weights none.safetensors --split split.json",
             "none.safetensors: no such file",
         ),
-        (("--edges", "0,18,100"), "it answers a picture with [4] where the borders make 2 groups"),
-        (("--edges", "0,adult"), "it is no list of years"),
-        (("--mean", "1,2"), "it is not three numbers"),
-        (("--argument", "nonsense=1"), "unexpected keyword"),
+        (
+            f"{SMALL} --weights other.safetensors --split split.json",
+            "Save the state dict of just this network: safetensors.torch.save_file(network.state_d",
+        ),
+        (
+            f"{SMALL} --edges 0,18,100",
+            "it answers a picture with [4] where the borders make 2 groups",
+        ),
+        (f"{SMALL} --edges 0,adult", "it is no list of years"),
+        (f"{SMALL} --mean 1,2", "it is not three numbers"),
+        (f"{SMALL} --argument nonsense=1", "unexpected keyword"),
+        (
+            f"adopt tests.networks:says_one_number --data {DATA} --image-size 32 --out mine"
+            f" --edges 0,13,18,30,100 {MINE}",
+            "a network that says one number has no groups to decide by",
+        ),
     ],
 )
-def test_one_line_where_it_cannot_be(here: Path, more: tuple[str, ...], why: str) -> None:
-    told = call("adopt", *SMALL, "--out", "mine", *more, code=2)
+def test_one_line_where_it_cannot_be(here: Path, words: str, why: str) -> None:
+    told = call(words, code=2)
     assert why in told and told.count("\n") == 1 and not Path("mine").exists()
 
 
@@ -148,67 +117,16 @@ def test_one_line_where_it_cannot_be(here: Path, more: tuple[str, ...], why: str
 def test_only_what_passed_its_check_is_trusted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a network that is refused, nor one that asks for all memory, nor one that never ends."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "config"))
-    for name, argument, why in (
-        ("small", "groups=3", "it answers a picture with [3]"),
-        ("buffered", "side=200000", "can't allocate memory"),
-        ("endless", "groups=4", "not done after 4 s"),
+    trusted = "tests.networks:small?groups=4\n"
+    for name, argument, why, wait in (
+        ("small", "groups=3", "it answers a picture with [3]", 120),
+        ("buffered", "side=200000", "can't allocate memory", 120),
+        ("endless", "groups=4", "not done after 4 s", 4),
+        ("small", "groups=4", "nowhere.csv", 120),
     ):
-        monkeypatch.setenv("UNPLUG_CHILD_SECONDS", "4" if name == "endless" else "120")
-        words = (
-            f"tests.networks:{name}",
-            "--argument",
-            argument,
-            "--data",
-            "csv:nowhere.csv",
-            "--edges",
-            EDGES,
-        )
-        told = call("adopt", *words, "--image-size", "32", "--out", "mine", code=2)
+        monkeypatch.setenv("UNPLUG_CHILD_SECONDS", str(wait))
+        words = SMALL.replace("small", name).replace("groups=4", argument)
+        told = call(words.replace(DATA, "csv:nowhere.csv"), code=2)
         assert why in told and told.count("\n") == 1, told
-        assert not factories_file().exists()
-    told = call(
-        "adopt", *SMALL[:1], "--data", "csv:nowhere.csv", *SMALL[3:], "--out", "mine", code=2
-    )
-    assert (
-        "nowhere.csv" in told and factories_file().read_text() == "tests.networks:small?groups=4\n"
-    )
-
-
-def test_weights_of_another_network(here: Path) -> None:
-    save_file({"last.weight": torch.zeros(4, 4)}, "other.safetensors")
-    told = call(
-        "adopt",
-        *SMALL,
-        "--weights",
-        "other.safetensors",
-        "--split",
-        "split.json",
-        "--out",
-        "mine",
-        code=2,
-    )
-    assert "features.0.bias" in told and "save_file(network.state_dict()" in told
-
-
-def test_a_network_that_says_one_number(here: Path) -> None:
-    words = (
-        "tests.networks:says_one_number",
-        "--data",
-        DATA,
-        "--image-size",
-        "32",
-        "--out",
-        "mine",
-    )
-    told = call(
-        "adopt",
-        *words,
-        "--edges",
-        EDGES,
-        "--weights",
-        "mine.safetensors",
-        "--split",
-        "split.json",
-        code=2,
-    )
-    assert "a network that says one number has no groups to decide by" in told
+        assert factories_file().exists() == (why == "nowhere.csv")
+    assert factories_file().read_text() == trusted

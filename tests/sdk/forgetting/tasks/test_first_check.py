@@ -14,10 +14,11 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 from tests import unusual_networks
 
-from unplug.core import InputError, OutputError
-from unplug.plugins import Adopted, AgePredictor, load_checkpoint
+from unplug.core import InputError
+from unplug.plugins import Adopted, load_checkpoint
 from unplug.sdk.cli import main
-from unplug.sdk.forgetting.tasks import FirstCheck, check_network, train_age
+from unplug.sdk.forgetting.tasks import check_network, train_age
+from unplug.sdk.forgetting.tasks.first_check import FirstCheck
 from unplug.sdk.forgetting.unlearning import forget
 from unplug.sdk.forgetting.unlearning.anatomy import classifier, convolutions
 from unplug.sdk.learning.data import load_dataset, make_split
@@ -32,12 +33,12 @@ CASES = Path(__file__).resolve().parents[3] / "cases"
 DATA = "synth:n=60,subjects=20"
 BORDERS = "0,6,13,16,18,21,25,30,40,50,60,70,80,100"
 EDGES = tuple(map(float, BORDERS.split(",")))
+FACTORIES = ",".join(f"tests.unusual_networks:{name}" for name in vars(unusual_networks))
 
 
 @pytest.fixture(autouse=True)
 def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ",".join(f"tests.unusual_networks:{name}" for name in vars(unusual_networks))
-    monkeypatch.setenv("UNPLUG_FACTORIES", names)
+    monkeypatch.setenv("UNPLUG_FACTORIES", FACTORIES)
     monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "config" / "key"))
     monkeypatch.chdir(tmp_path)
 
@@ -51,18 +52,17 @@ def checked(name: str, size: int = 32, **more: Any) -> FirstCheck:
     return check_network(Adopted(factory=f"tests.unusual_networks:{name}"), size, EDGES, **more)
 
 
-def call(*words: str, code: int = 0) -> str:
-    done = CliRunner().invoke(main, list(words))
+def call(words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, words.split())
     assert done.exit_code == code, done.output
     return done.output
 
 
 @pytest.mark.parametrize("name", ["Usual", "InPlace", "ZeroHead", "Shared"])
 def test_of_these_there_is_nothing_to_say(name: str) -> None:
-    found = checked(name)
-    assert (
-        found.notes == () and found.model.adopted is not None and not found.model.adopted.contiguous
-    )
+    network = checked(name)
+    assert network.notes == () and network.model.adopted is not None
+    assert not network.model.adopted.contiguous
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_what_no_step_could_work_with(name: str, why: str) -> None:
     ],
 )
 def test_what_its_owner_is_told(name: str, notes: list[str]) -> None:
-    found = checked(name)
-    assert len(found.notes) == len(notes)
-    assert all(part in note for part, note in zip(notes, found.notes, strict=True)), found.notes
+    network = checked(name)
+    assert len(network.notes) == len(notes)
+    assert all(part in note for part, note in zip(notes, network.notes, strict=True)), network.notes
 
 
 def test_a_factory_that_ends_the_program_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +156,7 @@ def test_weights_that_were_trained_are_asked() -> None:
     model = checked("Usual", weights=Path("mine.safetensors")).model
     assert model.network is not None and torch.equal(
         model.network.inner.head.bias, network.head.bias
-    )  # type: ignore[union-attr, arg-type]
+    )
     with torch.no_grad():
         network.b.weight.fill_(1e38)
     save_file(network.state_dict(), "broken.safetensors")
@@ -164,56 +164,27 @@ def test_weights_that_were_trained_are_asked() -> None:
         checked("Usual", weights=Path("broken.safetensors"))
 
 
-def contiguous(model: AgePredictor) -> bool:
-    assert model.network is not None
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return all(item.is_contiguous() for item in model.network.inner.parameters())
-
-
 def test_the_case_of_a_view_trains_and_forgets_as_in_plain_pytorch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case("adopt-view-flatten", monkeypatch)
-    told = call(
-        "adopt", "net:Net", "--data", DATA, "--image-size", "48", "--epochs", "3", "--out", "o"
-    )
-    assert "note: it computes in contiguous memory" in told
-    found = load_checkpoint("o")
-    assert found.model.adopted.contiguous and contiguous(found.model)
-    data = load_dataset(DATA, 48, show=False)
-    names = [make_split(data).retain[0]]
-    Path("names.txt").write_text(names[0])
-    told = call(
-        "forget",
-        "o",
-        "--data",
-        DATA,
-        "--forget",
-        "names.txt",
-        "--method",
-        "msg",
-        "--budget",
-        "1",
-        "--out",
-        "u",
-    )
-    assert "note: it computes in contiguous memory" in told and contiguous(
-        load_checkpoint("u").model
-    )
+    steps = {"o": f"adopt net:Net --data {DATA} --image-size 48 --epochs 3 --out o"}
+    steps["u"] = f"forget o --data {DATA} --forget names.txt --method msg --budget 1 --out u"
+    Path("names.txt").write_text(make_split(load_dataset(DATA, 48, show=False)).retain[0])
+    for name, words in steps.items():
+        assert "note: it computes in contiguous memory" in call(words)
+        model = load_checkpoint(name).model.to(memory_format=torch.channels_last)
+        assert model.adopted.contiguous
+        assert all(value.is_contiguous() for value in model.network.inner.parameters())
 
 
 def test_the_case_of_probabilities_is_refused_before_data_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case("adopt-probabilities", monkeypatch)
-    told = call(
-        "adopt", "net:Net", "--data", "csv:nowhere.csv", "--image-size", "32", "--out", "o", code=2
-    )
-    assert (
-        "it answers with probabilities (they add up to 1 and are never below 0)" in told
-        and told.count("\n") == 1
-    )
-    assert not Path("o").exists()
+    told = call("adopt net:Net --data csv:nowhere.csv --image-size 32 --out o", code=2)
+    assert "it answers with probabilities (they add up to 1 and are never below 0)" in told
+    assert told.count("\n") == 1 and not Path("o").exists()
 
 
 @pytest.mark.parametrize("weights", [True, False])
@@ -221,46 +192,21 @@ def test_the_case_of_auxiliary_answers(weights: bool, monkeypatch: pytest.Monkey
     case("adopt-aux-outputs", monkeypatch)
     from net import Aux
 
-    data = load_dataset(DATA, 32, show=False)
-    split = make_split(data)
-    more: tuple[str, ...] = ()
+    words = f"adopt net:Aux --data {DATA} --image-size 32 --epochs 3 --out o"
     if weights:
         save_file(Aux().state_dict(), "aux.safetensors")
-        call("data", "split", DATA, "--size", "32", "--out", "split.json")
-        more = ("--weights", "aux.safetensors", "--split", "split.json", "--edges", BORDERS)
-    words = (
-        "adopt",
-        "net:Aux",
-        "--data",
-        DATA,
-        "--image-size",
-        "32",
-        "--epochs",
-        "3",
-        "--out",
-        "o",
-        *more,
-    )
-    assert "note: while it trains it answers more than logits (tuple)" in call(*words)
-    told = call(*words, code=2)
+        call(f"data split {DATA} --size 32 --out split.json")
+        words += f" --weights aux.safetensors --split split.json --edges {BORDERS}"
+    assert "note: while it trains it answers more than logits (tuple)" in call(words)
+    assert ("weights_sha256" in load_checkpoint("o").record["adopted"]) is weights
+    told = call(words, code=2)
     assert "o: something is there already" in told and told.count("\n") == 1
-    Path("names.txt").write_text(split.retain[0])
-    if weights:
-        assert load_checkpoint("o").record["adopted"]["weights_sha256"]
+    Path("names.txt").write_text(make_split(load_dataset(DATA, 32, show=False)).retain[0])
     for method in ("retrain", "msg"):
-        asked = (
-            "--data",
-            DATA,
-            "--forget",
-            "names.txt",
-            "--method",
-            method,
-            "--budget",
-            "1",
-            "--out",
-            method,
+        told = call(
+            f"forget o --data {DATA} --forget names.txt --method {method} --budget 1 --out {method}"
         )
-        assert "auxiliary losses are" in " ".join(call("forget", "o", *asked).split())
+        assert "auxiliary losses are" in " ".join(told.split())
     same = load_checkpoint("retrain")
     (gate,) = Equality().judge(ReleaseEvidence(results={"unlearned": same, "retrained": same}))
     assert gate.passed and (ANEW in gate.detail) is weights
@@ -271,63 +217,51 @@ def trained(name: str, out: Path) -> Any:
     recipe = Recipe(size="adopted", dropout=0.0, image_size=32, epochs=3)
     adopted = Adopted(factory=f"tests.unusual_networks:{name}").to_dict()
     split = make_split(data)
-    return (
-        data,
-        split,
-        train_age(data, split, recipe, out, seed=0, device=CPU, show=False, adopted=adopted),
-    )
+    made = train_age(data, split, recipe, out, seed=0, device=CPU, show=False, adopted=adopted)
+
+    def without(count: int, method: str, out: Path) -> Any:
+        gone = split.retain[:count]
+        return forget(made, data, gone, method, out, budget=5.0, device=CPU, show=False)
+
+    return made, without
 
 
 def test_python_meets_it_as_well(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a sigmoid"):
         trained("Sigmoid", tmp_path / "no")
     assert not (tmp_path / "no").exists()
-    *_, made = trained("Auxiliary", tmp_path / "yes")
+    made, _ = trained("Auxiliary", tmp_path / "yes")
     assert "auxiliary losses are left out" in made.record["adopted"]["notes"][0]
 
 
+@pytest.fixture(scope="module")
+def auxiliary(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNPLUG_FACTORIES", FACTORIES)
+        return trained("Auxiliary", tmp_path_factory.mktemp("auxiliary") / "o")
+
+
 @pytest.mark.parametrize("method", ["acu", "laf", "distil-to-delete", "msg", "cf-k"])
-def test_methods_address_the_head_that_answers(method: str, tmp_path: Path) -> None:
-    data, split, made = trained("Auxiliary", tmp_path / "o")
+def test_methods_address_the_head_that_answers(auxiliary: Any, method: str, tmp_path: Path) -> None:
+    made, without = auxiliary
     assert classifier(made.model) is made.model.network.inner.head
-    done = forget(
-        made, data, split.retain[:5], method, tmp_path / "u", budget=5.0, device=CPU, show=False
+    before, after = (
+        model.model.network.inner.state_dict()
+        for model in (made, without(5, method, tmp_path / "u"))
     )
-    before, after = (item.model.network.inner for item in (made, done))
-    moved = {
-        name
-        for name, item in before.state_dict().items()
-        if not torch.equal(item, after.state_dict()[name])
-    }
+    moved = {name for name, value in before.items() if not torch.equal(value, after[name])}
     assert moved and not {"aux.weight", "aux.bias"} & moved
 
 
 def test_layers_that_share_a_weight_are_saved_and_forgotten_with(tmp_path: Path) -> None:
-    data, split, made = trained("Shared", tmp_path / "o")
+    made, without = trained("Shared", tmp_path / "o")
     assert made.model.network.inner.b.weight is made.model.network.inner.c.weight
     assert len(list(convolutions(made.model))) == 3
-    forget(made, data, split.retain[:5], "msg", tmp_path / "u", budget=1.0, device=CPU, show=False)
+    without(5, "msg", tmp_path / "u")
 
 
 def test_a_batch_norm_that_needs_two_pictures(tmp_path: Path) -> None:
-    data, split, made = trained("NormBehind", tmp_path / "o")
+    _, without = trained("NormBehind", tmp_path / "o")
     with pytest.raises(InputError, match="cannot train on one picture alone"):
-        forget(
-            made,
-            data,
-            split.retain[:1],
-            "neggrad",
-            tmp_path / "u",
-            budget=1.0,
-            device=CPU,
-            show=False,
-        )
-    forget(made, data, split.retain[:1], "msg", tmp_path / "v", budget=1.0, device=CPU, show=False)
-
-
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    Path("o").mkdir()
-    with pytest.raises(OutputError, match="something is there already"):
-        from unplug.sdk.forgetting.tasks import check_new
-
-        check_new(Path("o"))
+        without(1, "neggrad", tmp_path / "u")
+    without(1, "msg", tmp_path / "v")

@@ -191,12 +191,10 @@ class SentenceTask(StoredTask):
         return {"preprocessing": {"words": WORDS}, "postprocessing": {}}
 
     def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
-        return footprint_of(
-            network,
-            lambda count: (torch.zeros(count, LENGTH, dtype=torch.long),),
-            8 * LENGTH,
-            device,
-        )
+        def example(count: int) -> tuple[Tensor]:
+            return (torch.zeros(count, LENGTH, dtype=torch.long),)
+
+        return footprint_of(network, example, 8 * LENGTH, device)
 
     def resident(self, samples: int) -> int:
         return 8 * samples * (LENGTH + 1)
@@ -220,17 +218,20 @@ def sentences(count: int, seed: int) -> SentenceSet:
     )
 
 
+RECIPE = {
+    "epochs": 30,
+    "batch_size": 8,
+    "lr": 0.02,
+    "augment": "none",
+    "ema": 0.0,
+    "dropout": 0.0,
+}
+
+
 def checkpoint(model: nn.Module, name: str) -> Checkpoint:
-    recipe = {
-        "epochs": 30,
-        "batch_size": 8,
-        "lr": 0.02,
-        "augment": "none",
-        "ema": 0.0,
-        "dropout": 0.0,
-    }
+    record = {"recipe": RECIPE}
     return Checkpoint(
-        path=Path(name), model_type="sentences", model=model, sha256=name, record={"recipe": recipe}
+        path=Path(name), model_type="sentences", model=model, sha256=name, record=record
     )
 
 
@@ -238,31 +239,39 @@ def checkpoint(model: nn.Module, name: str) -> Checkpoint:
 def opened(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The kind, as its package's entry point brings it."""
 
-    def found(*, group: str) -> list[EntryPoint]:
-        return (
-            [EntryPoint("sentences", f"{__name__}:SentenceTask", group)]
-            if group == "unplug.tasks"
-            else []
-        )
+    def entry_points(*, group: str) -> list[EntryPoint]:
+        entry = EntryPoint("sentences", f"{__name__}:SentenceTask", group)
+        return [entry] if group == "unplug.tasks" else []
 
-    monkeypatch.setattr(registry, "entry_points", found)
+    monkeypatch.setattr(registry, "entry_points", entry_points)
     monkeypatch.setattr(stored, "TASKS", Registry("task", {}, group="unplug.tasks"))
     return task_of(checkpoint(BagOfWords(), "new"), device=CPU)
 
 
-def test_it_is_trained_forgotten_with_and_audited(opened: Any) -> None:
+@pytest.fixture
+def sets() -> Sets:
     whole = sentences(72, 0)
-    sets = Sets(
+    return Sets(
         train=whole.subset(range(48)),
         forget=whole.subset(range(48, 72)),
         validation=sentences(24, 2),
         test=sentences(24, 3),
     )
-    models = {
-        "original": fit_new(opened, whole, sets.validation, seed=0).model,
-        "retrained": fit_new(opened, sets.train, sets.validation, seed=0).model,
-    }
-    cost = estimate_retraining(models["original"], sets, opened)
+
+
+def unlearned(opened: Any, model: nn.Module, sets: Sets, name: str, **options: str) -> nn.Module:
+    cost = estimate_retraining(model, sets, opened)
+    after, spent = apply_method(
+        build_method(name, options), model, sets, opened, cost, 50.0, seed=0
+    )
+    assert spent.forward > 0
+    return after
+
+
+def test_it_is_trained_forgotten_with_and_audited(opened: Any, sets: Sets) -> None:
+    original = fit_new(opened, sentences(72, 0), sets.validation, seed=0).model
+    retrained = fit_new(opened, sets.train, sets.validation, seed=0).model
+    models = {"original": original, "retrained": retrained}
     for name, options in {
         "finetune": {"lr": "0.01"},
         "neggrad+": {"lr": "0.01"},
@@ -270,42 +279,34 @@ def test_it_is_trained_forgotten_with_and_audited(opened: Any) -> None:
         "salun": {},
         "ssd": {"alpha": "1"},
     }.items():
-        method = build_method(name, options)
-        models[name], spent = apply_method(
-            method, models["original"], sets, opened, cost, 50.0, seed=0
-        )
-        assert spent.forward > 0
-        before, after = (model.state_dict() for model in (models["original"], models[name]))
+        models[name] = unlearned(opened, original, sets, name, **options)
+        before, after = (model.state_dict() for model in (original, models[name]))
         assert any(not torch.equal(before[key], after[key]) for key in before)
-    roles = {"original": "original", "retrained": "retrained"}
-    predictors: Any = [
+    roles: Any = dict.fromkeys(models, "unlearned") | {
+        name: name for name in ("original", "retrained")
+    }
+    predictors = [
         CheckpointPredictor(
-            name=name,
-            role=roles.get(name, "unlearned"),
-            checkpoint=checkpoint(model, name),
-            task=opened,
-        )  # type: ignore[arg-type]
+            name=name, role=roles[name], checkpoint=checkpoint(model, name), task=opened
+        )
         for name, model in models.items()
     ]
     split: Any = SimpleNamespace(sha256="split", subject_disjoint=True, forget=())
     report = audit(predictors, sets, split, edges=(0.0, 1.0), data={}, show=False)
-    found = {model.name: model.attacks["loss"].auc.value for model in report.models}
-    assert (
-        found["original"] > 0.6 > found["retrained"] - 0.1 and found["neggrad+"] < found["original"]
-    )
+    auc = {model.name: model.attacks["loss"].auc.value for model in report.models}
+    assert auc["original"] > 0.6 > auc["retrained"] - 0.1 and auc["neggrad+"] < auc["original"]
     assert report.skipped["error"] == "the model or the data has no ages"
 
 
-def test_a_method_that_needs_pictures_or_ages_says_so(opened: Any) -> None:
-    sets = Sets(
-        train=sentences(16, 0),
-        forget=sentences(8, 1),
-        validation=sentences(8, 2),
-        test=sentences(8, 3),
-    )
-    model = BagOfWords()
-    cost = estimate_retraining(model, sets, opened)
-    with pytest.raises(InputError, match="its samples are no pictures"):
-        apply_method(build_method("rurk"), model, sets, opened, cost, 50.0, seed=0)
-    with pytest.raises(InputError, match="it needs ages, and there is none"):
-        apply_method(build_method("blindspot"), model, sets, opened, cost, 50.0, seed=0)
+@pytest.mark.parametrize(
+    ("method", "why"),
+    [
+        ("rurk", "its samples are no pictures"),
+        ("blindspot", "it needs ages, and there is none"),
+    ],
+)
+def test_a_method_that_needs_pictures_or_ages_says_so(
+    opened: Any, sets: Sets, method: str, why: str
+) -> None:
+    with pytest.raises(InputError, match=why):
+        unlearned(opened, BagOfWords(), sets, method)

@@ -11,29 +11,15 @@ import torch
 from unplug.core import CheckpointError
 from unplug.plugins import Checkpoint
 from unplug.sdk.drawing.diffusion import load_base, steps, train_plugin
-from unplug.sdk.forgetting.unlearning import check_oracle, forget
+from unplug.sdk.forgetting.unlearning import check_oracle
 from unplug.sdk.learning.training import update_average
 
 from .conftest import CPU, RECIPE, PluginWorld
 
 
-def retrain(world: PluginWorld, out: Path, *, seed: int = 0, **more: Any) -> Checkpoint:
-    return forget(
-        world.original,
-        world.dataset,
-        world.forget_ids,
-        "retrain",
-        out,
-        seed=seed,
-        device=CPU,
-        show=False,
-        **more,
-    )
-
-
 @pytest.fixture(scope="module")
 def retrained(plugin_world: PluginWorld, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return retrain(plugin_world, tmp_path_factory.mktemp("retrained") / "out")
+    return plugin_world.without("retrain", tmp_path_factory.mktemp("retrained") / "out")
 
 
 def same(one: Checkpoint, other: Checkpoint) -> bool:
@@ -45,13 +31,11 @@ def test_retrain_is_train_plugin_on_the_retain_set(
     plugin_world: PluginWorld, retrained: Checkpoint, tmp_path: Path
 ) -> None:
     world = plugin_world
-    base = load_base(str(world.base), device=CPU)
-    split = world.split.with_forget(world.forget_ids)
     trained = train_plugin(
-        base,
+        load_base(str(world.base), device=CPU),
         str(world.base),
         world.dataset,
-        split,
+        world.request,
         "canny",
         tmp_path / "trained",
         RECIPE,
@@ -61,12 +45,11 @@ def test_retrain_is_train_plugin_on_the_retain_set(
         show=False,
         role="retrained",
     )
-    assert same(retrained, trained)
-    assert not same(retrained, world.original)
+    assert same(retrained, trained) and not same(retrained, world.original)
     assert retrained.record["metrics"]["test"]["loss"] == pytest.approx(
         trained.record["metrics"]["test"]["loss"], rel=1e-6
     )
-    check_oracle(trained, split, RECIPE)  # so it serves as an oracle as well
+    check_oracle(trained, world.request, RECIPE)  # so it serves as an oracle as well
     world.task.check_twin(trained)
 
 
@@ -81,19 +64,18 @@ def test_the_record_says_what_a_plugins_must(
     assert record["history"][-1]["step"] == RECIPE.steps
     assert record["cost"]["forward"] == RECIPE.steps * RECIPE.batch_size
     assert record["forget"]["cost"]["compute_fraction"] == 1.0
-    assert {name: row["n"] for name, row in record["metrics"].items()} == {
-        "retain": 18,
-        "forget": 10,
-        "test": 12,
-    }
+    sizes = {name: row["n"] for name, row in record["metrics"].items()}
+    assert sizes == {"retain": 18, "forget": 10, "test": 12}
     card = (retrained.path / "README.md").read_text()
     assert "retrained" in card and "10 samples" in card
 
 
-def test_another_seed_sees_the_same_prompts(plugin_world: PluginWorld, tmp_path: Path) -> None:
-    other = retrain(plugin_world, tmp_path / "other", seed=7)
+def test_another_seed_sees_the_same_prompts(
+    plugin_world: PluginWorld, retrained: Checkpoint, tmp_path: Path
+) -> None:
+    other = plugin_world.without("retrain", tmp_path / "other", seed=7)
     assert other.record["seed"] == 7 and other.record["captions_seed"] == 0
-    assert not same(other, retrain(plugin_world, tmp_path / "another", seed=8))
+    assert not same(other, retrained)
 
 
 def test_a_killed_retraining_goes_on_to_the_same_weights(
@@ -114,16 +96,16 @@ def test_a_killed_retraining_goes_on_to_the_same_weights(
     monkeypatch.setattr(steps, "LOG_EVERY", 4)
     monkeypatch.setattr(steps, "update_average", lambda *given: watched(*given, last=9))
     with pytest.raises(KeyboardInterrupt):
-        retrain(plugin_world, tmp_path / "out")
+        plugin_world.without("retrain", tmp_path / "out")
     assert seen == list(range(10)) and not (tmp_path / "out").exists()
     assert (tmp_path / ".out.training" / "state.safetensors").is_file()
     with pytest.raises(
         CheckpointError, match="an unfinished run of another recipe, data or seed is there"
     ):
-        retrain(plugin_world, tmp_path / "out", seed=1)
+        plugin_world.without("retrain", tmp_path / "out", seed=1)
     seen.clear()
     monkeypatch.setattr(steps, "update_average", lambda *given: watched(*given, last=99))
-    again = retrain(plugin_world, tmp_path / "out")
+    again = plugin_world.without("retrain", tmp_path / "out")
     assert seen == [10, 11]
     assert same(again, retrained)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -136,5 +118,5 @@ def test_an_unfinished_run_can_be_dropped(
     state.parent.mkdir()
     state.write_bytes(b"of something else")
     with pytest.raises(CheckpointError, match="`restart`"):
-        retrain(plugin_world, tmp_path / "out")
-    assert retrain(plugin_world, tmp_path / "out", restart=True).path == tmp_path / "out"
+        plugin_world.without("retrain", tmp_path / "out")
+    assert plugin_world.without("retrain", tmp_path / "out", restart=True).path == tmp_path / "out"

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from unplug.core import InputError
-from unplug.sdk.drawing.diffusion import NoiseSet, Steered, base_digest, losses
-from unplug.sdk.drawing.diffusion.measure import LEVELS, fixed_noise, fixed_steps, level_mean
-from unplug.sdk.learning.training import LossPredictions, predict
+from unplug.sdk.drawing.diffusion import Steered, base_digest, losses
+from unplug.sdk.drawing.diffusion.measure import LEVELS, fixed_noise, fixed_steps
+from unplug.sdk.learning.training import predict
 
 from .conftest import CPU, PluginWorld
 
@@ -21,15 +21,11 @@ SAME_SUM = 1e-5
 """Relative: float32 means over 64 numbers, batched in another way."""
 
 
-def network_of(world: PluginWorld) -> Steered:
-    found = world.task.network(world.original.model)
-    assert isinstance(found, Steered)
-    return found.eval()
-
-
-def frame_of(part: Any) -> Any:
-    assert isinstance(part, NoiseSet)
-    return part.frame
+@pytest.fixture
+def network(plugin_world: PluginWorld) -> Steered:
+    steered = plugin_world.task.network(plugin_world.original.model)
+    assert plugin_world.task.stored(steered) is plugin_world.original.model
+    return steered.eval()
 
 
 def written_out(world: PluginWorld, place: int, level: int) -> float:
@@ -37,7 +33,6 @@ def written_out(world: PluginWorld, place: int, level: int) -> float:
     the arrays alone.
     """
     part, pipe = world.sets.forget, world.pipe
-    assert isinstance(part, NoiseSet)
     data, row = part.control_set, part.control_set.rows[place]
     clean = torch.from_numpy(np.array(data.latent[row])).float()
     step = fixed_steps(1000)[level]
@@ -55,146 +50,96 @@ def written_out(world: PluginWorld, place: int, level: int) -> float:
     return float((guess - velocity).square().mean())
 
 
-def test_the_loss_of_a_sample_is_the_formula(plugin_world: PluginWorld) -> None:
+def test_the_loss_of_a_sample_is_the_formula(plugin_world: PluginWorld, network: Steered) -> None:
     part = plugin_world.sets.forget
-    index_B = torch.tensor([3, 0, 9])
-    batch = part.batch(index_B)
+    batch = part.batch(torch.tensor([3, 0, 9]))
     with torch.no_grad():
-        outputs = network_of(plugin_world)(*batch.inputs)
-    wanted = [written_out(plugin_world, place, place % LEVELS) for place in index_B.tolist()]
+        outputs = network(*batch.inputs)
+    wanted = [written_out(plugin_world, place, place % LEVELS) for place in (3, 0, 9)]
     assert outputs["loss"].tolist() == pytest.approx(wanted, rel=SAME_SUM)
     assert len(set(wanted)) == 3
+    example = part.frame.example(3, CPU)  # what memory is measured on
+    assert [value.shape for value in example] == [value.shape for value in batch.inputs]
+    assert sum(value[0].numel() for value in batch.inputs) == part.frame.floats
 
 
-def test_predictions_are_means_over_all_levels(plugin_world: PluginWorld) -> None:
-    own = predict(network_of(plugin_world), plugin_world.sets.forget)
-    assert isinstance(own, LossPredictions) and own.plain_N is not None
+def test_predictions_are_means_over_all_levels_and_leave_the_mode(
+    plugin_world: PluginWorld, network: Steered
+) -> None:
+    part = plugin_world.sets.forget
+    answers = predict(network.train(), part)
+    assert network.training
+    network.eval()
     wanted = np.mean([written_out(plugin_world, 2, level) for level in range(LEVELS)])
-    assert own.error_N[2] == pytest.approx(wanted, rel=SAME_SUM)
-    assert len(own.error_N) == len(plugin_world.sets.forget)
-    assert (np.abs(own.plain_N - own.error_N) > 1e-6).all()  # a plugin was there and did something
-
-
-@pytest.mark.long
-def test_predictions_do_not_depend_on_batches_and_leave_the_mode(plugin_world: PluginWorld) -> None:
-    part, model = plugin_world.sets.test, network_of(plugin_world)
-    assert isinstance(part, NoiseSet)
-    whole = predict(model.train(), part).error_N
-    assert model.training
-    single = np.concatenate(
-        [predict(model, part.subset([place])).error_N for place in range(len(part))]
-    )
-    assert whole == pytest.approx(single, rel=SAME_SUM)
-    small = losses(
-        part.frame.control,
-        model.network,
-        part.frame.base,
-        part.control_set,
-        device=CPU,
-        batch_size=3,
-    )
-    assert whole == pytest.approx(
-        level_mean(small, part.frame.base, part.frame.weighting).numpy(), rel=SAME_SUM
-    )
+    assert answers.error_N[2] == pytest.approx(wanted, rel=SAME_SUM)
+    assert len(answers.error_N) == len(part)
+    # a plugin was there and did something
+    assert (np.abs(answers.plain_N - answers.error_N) > 1e-6).all()
 
 
 def test_the_bare_base_is_measured_once(
-    plugin_world: PluginWorld, monkeypatch: pytest.MonkeyPatch
+    plugin_world: PluginWorld, network: Steered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = plugin_world.sets.test.subset([0, 1])
-    calls: list[object] = []
+    bare: list[bool] = []
 
-    def counted(control: object, *rest: Any, **more: Any) -> Tensor:
-        calls.append(control)
-        return losses(control, *rest, **more)  # type: ignore[arg-type]
+    def counted(control: Any, *rest: Any, **more: Any) -> Tensor:
+        bare.append(control is None)
+        return losses(control, *rest, **more)
 
     monkeypatch.setattr("unplug.sdk.drawing.diffusion.task.losses", counted)
-    first, second = (predict(network_of(plugin_world), part) for _ in range(2))
-    assert [control is None for control in calls] == [False, True, False]
-    assert isinstance(first, LossPredictions) and isinstance(second, LossPredictions)
-    assert first.plain_N is not None and second.plain_N is not None
-    assert first.plain_N.tolist() == second.plain_N.tolist()
-
-
-def test_a_batch_is_the_data_at_fixed_noise(plugin_world: PluginWorld) -> None:
-    part = plugin_world.sets.train
-    assert isinstance(part, NoiseSet)
-    index_B = torch.tensor([1, 4])
-    batch = part.batch(index_B)
-    assert sum(value[0].numel() for value in batch.inputs) == part.frame.floats
-    assert [value.shape for value in part.frame.example(2, CPU)] == [
-        value.shape for value in batch.inputs
-    ]
-    clean = part.control_set.batch(index_B, CPU)
-    assert all(torch.equal(getattr(batch, name), value) for name, value in clean.items())
-    assert batch.step_B.tolist() == [fixed_steps(1000)[1], fixed_steps(1000)[4]]
-    assert torch.equal(batch.noise_Bchw[1], fixed_noise(batch.latent_Bchw.shape[1:], 0, 4))
+    first, second = (predict(network, part).plain_N for _ in range(2))
+    assert bare == [False, True, False]
+    assert np.array_equal(first, second)
 
 
 def test_a_view_changes_noise_level_and_some_prompts_alone(plugin_world: PluginWorld) -> None:
     part = plugin_world.sets.train
-    assert isinstance(part, NoiseSet)
-    index_B = torch.arange(len(part))
-    batch = part.batch(index_B)
-    seen = part.view(batch, "none", torch.Generator().manual_seed(0))
-    again = part.view(batch, "none", torch.Generator().manual_seed(0))
-    other = part.view(batch, "none", torch.Generator().manual_seed(1))
-    assert all(torch.equal(one, two) for one, two in zip(seen.inputs, again.inputs, strict=True))
+    batch = part.batch(torch.arange(len(part)))
+    seen, again, other = (
+        part.view(batch, "none", torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)
+    )
+    assert all(map(torch.equal, seen.inputs, again.inputs))
     assert not torch.equal(seen.noise_Bchw, other.noise_Bchw)
     assert seen.latent_Bchw is batch.latent_Bchw and seen.condition_BCHW is batch.condition_BCHW
-    assert (
-        len({float(item[0, 0, 0]) for item in seen.noise_Bchw}) == len(part)
-        and len(set(seen.step_B.tolist())) > 5
-    )
-    assert bool(((seen.step_B >= 0) & (seen.step_B < 1000)).all())
+    assert len({float(noise[0, 0, 0]) for noise in seen.noise_Bchw}) == len(part)
+    steps = seen.step_B.tolist()
+    assert len(set(steps)) > 5 and min(steps) >= 0 and max(steps) < 1000
     empty = torch.from_numpy(np.array(part.control_set.empty)).float()
-    left_out = [torch.equal(item, empty) for item in seen.text_BLD]
-    kept = [
-        torch.equal(item, whole) for item, whole in zip(seen.text_BLD, batch.text_BLD, strict=True)
-    ]
-    assert all(gone != stays for gone, stays in zip(left_out, kept, strict=True))
+    for prompt, before in zip(seen.text_BLD, batch.text_BLD, strict=True):
+        assert torch.equal(prompt, empty) != torch.equal(prompt, before)
 
 
 def test_subsets_keep_order_and_subjects(plugin_world: PluginWorld) -> None:
     part = plugin_world.sets.train
-    assert (
-        part.subset([]).ids == ()
-        and len(part.subset([]).batch(torch.zeros(0, dtype=torch.long))) == 0
-    )
-    some = part.subset(torch.tensor([5, 2]))
+    nobody, some = part.subset([]), part.subset(torch.tensor([5, 2]))
+    assert nobody.ids == () and len(nobody.batch(torch.zeros(0, dtype=torch.long))) == 0
     assert some.ids == (part.ids[5], part.ids[2])
     assert some.subject_N.tolist() == [part.subject_N[5], part.subject_N[2]]
     people = {sample.id: sample.subject for sample in plugin_world.dataset.samples}
-    number = dict(zip(part.ids, part.subject_N.tolist(), strict=True))
-    same = {
-        (people[one] == people[other]) == (number[one] == number[other])
-        for one in part.ids
-        for other in part.ids
-    }
-    assert same == {True}
+    pairs = {(people[name], number) for name, number in zip(part.ids, part.subject_N, strict=True)}
+    assert len(pairs) == len({name for name, _ in pairs}) == len({number for _, number in pairs})
     assert part.holds() == {"labels"} and part.shown(labels=False, ages=False) is part
 
 
-def test_a_copy_has_its_own_plugin_and_the_same_base(plugin_world: PluginWorld) -> None:
-    model = network_of(plugin_world)
-    twin = copy.deepcopy(model)
-    assert twin.network is not model.network and twin.frozen[0].base is model.frozen[0].base
-    assert all(name.startswith("network.") for name in model.state_dict())
-    wanted = sum(value.numel() for value in plugin_world.original.model.parameters())
-    assert (
-        sum(value.numel() for value in model.parameters())
-        == wanted
-        == plugin_world.original.record["parameters"]
-    )
+def test_a_copy_has_its_own_plugin_and_the_same_base(
+    plugin_world: PluginWorld, network: Steered
+) -> None:
+    twin = copy.deepcopy(network)
+    assert twin.network is not network.network and twin.frozen[0].base is network.frozen[0].base
+    assert all(name.startswith("network.") for name in network.state_dict())
+    count = sum(value.numel() for value in network.parameters())
+    assert count == plugin_world.original.record["parameters"]
 
 
-def test_gradients_reach_the_plugin_and_never_the_base(plugin_world: PluginWorld) -> None:
-    before = base_digest(plugin_world.pipe)
-    model = copy.deepcopy(network_of(plugin_world)).train()
+def test_gradients_reach_the_plugin_and_never_the_base(
+    plugin_world: PluginWorld, network: Steered
+) -> None:
+    before, model = base_digest(plugin_world.pipe), copy.deepcopy(network).train()
     model(*plugin_world.sets.train.batch(torch.arange(3)).inputs)["loss"].sum().backward()
-    grads = [parameter.grad for parameter in model.parameters()]
-    assert all(grad is not None and bool(torch.isfinite(grad).all()) for grad in grads)
-    assert any(float(grad.abs().max()) > 0 for grad in grads if grad is not None)
+    for parameter in model.parameters():
+        assert parameter.grad is not None and bool(torch.isfinite(parameter.grad).all())
+    assert any(bool(parameter.grad.any()) for parameter in model.parameters())
     assert all(parameter.grad is None for parameter in plugin_world.pipe.unet.parameters())
     assert base_digest(plugin_world.pipe) == before
 
@@ -204,6 +149,6 @@ def test_the_task_is_minus_log_p_and_has_no_classes(plugin_world: PluginWorld) -
     batch: Any = None
     assert task.loss(plugin_world.original.model, outputs, batch).tolist() == [0.25, 2.0]
     assert task.log_prob(outputs, batch).tolist() == [-0.25, -2.0]
-    assert task.ignorance == 1.0
+    assert (task.ignorance, task.unit, task.image_size) == (1.0, "loss", 32)
     with pytest.raises(InputError, match="no class logits"):
         task.logits(outputs)

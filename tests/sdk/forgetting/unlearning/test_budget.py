@@ -29,19 +29,10 @@ def retraining(passes: int = 1000, wall_s: float = 1000.0) -> RetrainCost:
 
 def test_a_backward_pass_counts_twice_and_a_charge_refuses_before_the_work() -> None:
     assert Cost(forward=7, backward=5, wall_s=9.0).compute == 17.0
-    assert Cost(forward=3, backward=0, wall_s=0.0).compute == 3.0
     meter = Meter(retraining(), 0.05, Clock())  # 150 forward passes
     meter.charge(forward=50, backward=50)  # exactly the budget
-    worked = False
-    with pytest.raises(
-        BudgetExceeded, match=r"compute cost \(151\.0 forward passes\) is over 0\.05 of retraining"
-    ):
-        meter.charge(forward=1, backward=0)
-        worked = True
-    assert not worked
-    meter = Meter(retraining(passes=10), 0.05, Clock())  # 1.5 forward passes
-    meter.charge(forward=1, backward=0)
-    with pytest.raises(BudgetExceeded, match="compute cost"):
+    why = r"compute cost \(151\.0 forward passes\) is over 0\.05 of retraining"
+    with pytest.raises(BudgetExceeded, match=why):
         meter.charge(forward=1, backward=0)
 
 
@@ -58,17 +49,16 @@ def test_wall_time_is_told_and_decides_nothing() -> None:
     meter.charge(forward=1, backward=1)
     assert slow_clock(summary(meter.spent, whole, 0.05)) == (
         "warning: 16 min 40 s is 100 % of the wall time of retraining (16 min 40 s), and the "
-        "compute 0.2 %: "
-        "the machine was busy, or the method does more than its passes"
+        "compute 0.2 %: the machine was busy, or the method does more than its passes"
     )
 
 
 def test_without_a_budget_nothing_is_enforced() -> None:
-    clock = Clock()
-    meter = Meter(retraining(passes=10), None, clock)
+    clock, whole = Clock(), retraining(passes=10)
+    meter = Meter(whole, None, clock)
     meter.charge(forward=10**9, backward=10**9)
     clock.now += 1e9
-    assert slow_clock(summary(meter.spent, retraining(passes=10), None)) is None
+    assert slow_clock(summary(meter.spent, whole, None)) is None
     assert meter.spent == Cost(forward=10**9, backward=10**9, wall_s=1e9)
     assert meter.training_passes() == 10
 
@@ -106,26 +96,20 @@ def test_a_plan_of_training_passes_stays_within_the_budget(
 
 
 def test_summary_golden() -> None:
-    whole = replace(retraining(), recorded_wall_s=1234.0)
-    facts = summary(Cost(forward=40, backward=30, wall_s=100.0), whole, 0.05)
-    assert facts["compute_fraction"] == pytest.approx(100 / 3000)
-    assert facts["wall_fraction"] == pytest.approx(0.1)
-    assert (facts["forward"], facts["backward"], facts["wall_s"], facts["budget"]) == (
-        40,
-        30,
-        100.0,
-        0.05,
-    )
-    assert facts["retrain"] == {
-        "forward": 1000,
-        "backward": 1000,
-        "wall_s": 1000.0,
-        "source": "test",
-        "recorded_wall_s": 1234.0,
+    spent, whole = Cost(forward=40, backward=30, wall_s=100.0), retraining()
+    assert summary(spent, replace(whole, recorded_wall_s=1234.0), 0.05) == {
+        "forward": 40,
+        "backward": 30,
+        "wall_s": 100.0,
+        "budget": 0.05,
+        "compute_fraction": pytest.approx(100 / 3000),
+        "wall_fraction": pytest.approx(0.1),
+        "retrain": {
+            "forward": 1000,
+            "backward": 1000,
+            "wall_s": 1000.0,
+            "source": "test",
+            "recorded_wall_s": 1234.0,
+        },
     }
-    assert (
-        summary(Cost(forward=1, backward=1, wall_s=1.0), retraining(wall_s=0.0), 0.05)[
-            "wall_fraction"
-        ]
-        is None
-    )
+    assert summary(spent, retraining(wall_s=0.0), 0.05)["wall_fraction"] is None

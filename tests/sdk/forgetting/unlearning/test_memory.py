@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
-import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import torch
 from torch import Tensor, nn
 
 from unplug.core import InsufficientMemoryError
 from unplug.plugins import AgePredictor
-from unplug.sdk.forgetting.tasks import Footprint, footprint
-from unplug.sdk.forgetting.unlearning import build_method, forget
+from unplug.sdk.forgetting.tasks.memory import Footprint, footprint, image_bytes
+from unplug.sdk.forgetting.unlearning import build_method, forget, memory
 from unplug.sdk.forgetting.unlearning.memory import (
+    MemoryEstimate,
     check_memory,
     estimate_memory,
     free_memory,
@@ -30,8 +31,10 @@ from unplug.sdk.forgetting.unlearning.methods.acu import ACU
 from unplug.sdk.forgetting.unlearning.methods.finetune import Finetune
 from unplug.sdk.forgetting.unlearning.methods.msg import MSG
 from unplug.sdk.forgetting.unlearning.methods.retrain import RetrainFromScratch
+from unplug.sdk.learning.training import Recipe
 
 from ...conftest import CPU, RECIPE, World
+from .methods.conftest import changed
 
 # Peaks of five models and batch sizes were 0.8 to 1.05 of the estimate; the allocator of another
 # system may keep more.
@@ -73,8 +76,20 @@ def nano() -> Footprint:
     return footprint(AgePredictor(size="nano", image_size=32), 32, CPU)
 
 
+def estimate(
+    measured: Footprint,
+    batch_size: int | None = None,
+    method: Any = None,
+    samples: int = SAMPLES,
+    recipe: Recipe = SMALL,
+) -> MemoryEstimate:
+    resident = image_bytes(32, samples)
+    method = method or Finetune()
+    return estimate_memory(measured, method, recipe, samples, batch_size, resident=resident)
+
+
 def need(measured: Footprint, batch_size: int, method: Any = None, samples: int = SAMPLES) -> int:
-    return estimate_memory(measured, method or Finetune(), SMALL, samples, batch_size).total
+    return estimate(measured, batch_size, method, samples).total
 
 
 def test_saved_tensors_golden() -> None:
@@ -90,46 +105,31 @@ def test_saved_tensors_golden() -> None:
         def forward(self, image: Tensor) -> dict[str, Tensor]:
             return {"logits": self.linear(self.convolution(image).relu().sum((2, 3)))}
 
-    found = footprint(Net(), 8, CPU)
+    measured = footprint(Net(), 8, CPU)
     image, map_, vector = 4 * 3 * 64, 4 * 5 * 64, 4 * 5
-    assert (found.per_sample, found.widest, found.image) == (image + map_ + vector, map_, image)
-    assert found.fixed == 0
-    assert found.weights == found.trainable == 4 * (5 * 3 + 5 + 2 * 5 + 2)
+    assert (measured.per_sample, measured.widest, measured.image) == (
+        image + map_ + vector,
+        map_,
+        image,
+    )
+    assert measured.fixed == 0
+    assert measured.weights == measured.trainable == 4 * (5 * 3 + 5 + 2 * 5 + 2)
 
 
 def test_measuring_leaves_the_model_alone_and_its_parts_add_up(nano: Footprint) -> None:
     model = AgePredictor(size="nano", image_size=32).eval()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
+    before = copy.deepcopy(model.state_dict())
     footprint(model, 32, CPU)
-    assert not model.training and all(
-        torch.equal(value, before[name]) for name, value in model.state_dict().items()
-    )
-    found = estimate_memory(nano, Finetune(), SMALL, SAMPLES, 256)
-    assert found.phase == "step" and found.batch_size == 256
-    assert (found.weights, found.gradients, found.optimizer) == (
-        2 * nano.weights,
-        nano.trainable,
-        2 * nano.trainable,
-    )
-    assert found.activations == nano.fixed + 256 * nano.per_sample
-    row = memory_record(found, 10**9, CPU)
-    assert (
-        row["estimate"]["total"]
-        == found.total
-        == sum(
-            row["estimate"][name]
-            for name in (
-                "data",
-                "weights",
-                "gradients",
-                "optimizer",
-                "copies",
-                "activations",
-                "workspace",
-            )
-        )
-    )
+    assert not changed(before, model) and not model.training
+    needed = estimate(nano, 256)
+    assert needed.phase == "step" and needed.batch_size == 256
+    assert needed.weights == 2 * nano.weights
+    assert (needed.gradients, needed.optimizer) == (nano.trainable, 2 * nano.trainable)
+    assert needed.activations == nano.fixed + 256 * nano.per_sample
+    row = memory_record(needed, 10**9, CPU)
     assert row["measured_peak"] is None and row["free_before"] == 10**9
+    parts = {**row["estimate"], "phase": 0, "batch_size": 0}
+    assert parts.pop("total") == needed.total == sum(parts.values())
 
 
 @pytest.mark.long
@@ -146,10 +146,10 @@ def test_the_estimate_is_near_a_measured_peak(nano: Footprint) -> None:
         env=environment,
     )
     for batch_size, measured in zip((32, 96), json.loads(done.stdout), strict=True):
-        found = estimate_memory(nano, Finetune(), SMALL, 128, batch_size)
+        needed = estimate(nano, batch_size, samples=128)
         # weights, gradients and moments are there before
-        growing = found.activations + found.workspace
-        assert found.phase == "step"
+        growing = needed.activations + needed.workspace
+        assert needed.phase == "step"
         assert measured / FACTOR < growing < measured * FACTOR, (batch_size, growing, measured)
 
 
@@ -172,63 +172,58 @@ def test_more_needs_more(nano: Footprint) -> None:
     # The timing before the step trains with the recipe's batches, the metrics after it run large
     # ones.
     large = replace(RECIPE, batch_size=4096)
-    assert estimate_memory(nano, Finetune(batch_size=4), large, SAMPLES).phase == "timing"
-    assert estimate_memory(nano, Finetune(batch_size=2), SMALL, 10**4).phase == "measuring"
-    assert estimate_memory(nano, RetrainFromScratch(), large, SAMPLES).batch_size == 4096
+    assert estimate(nano, method=Finetune(batch_size=4), recipe=large).phase == "timing"
+    assert estimate(nano, method=Finetune(batch_size=2), samples=10**4).phase == "measuring"
+    assert estimate(nano, method=RetrainFromScratch(), recipe=large).batch_size == 4096
 
 
-def refusal(method: Any, free: int) -> str:
-    model = AgePredictor(size="nano", image_size=32)
-    with pytest.raises(InsufficientMemoryError) as caught:
-        check_memory(method, model, SMALL, SAMPLES, CPU, free=free)
-    return str(caught.value)
+@pytest.fixture
+def checked(nano: Footprint, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, int], Any]:
+    """`check_memory` where so much is free."""
+
+    def check(method: Any, free: int) -> Any:
+        monkeypatch.setattr(memory, "free_memory", lambda _: free)
+        resident = image_bytes(32, SAMPLES)
+        return check_memory(method, SMALL, SAMPLES, CPU, nano, resident=resident)
+
+    return check
 
 
-def test_the_refusal_names_the_largest_batch_size_that_fits(nano: Footprint) -> None:
+def test_the_refusal_names_the_largest_batch_size_that_fits(
+    nano: Footprint, checked: Callable[[Any, int], Any]
+) -> None:
     free = need(nano, 150)
-    said = refusal(Finetune(batch_size=1024), free)
-    found = re.fullmatch(
-        r"forget step: needs about (\S+) GiB where (\S+ [GM]iB) are free\. "
-        r"Use `batch_size=(\d+)` \(needs about (\S+ [GM]iB)\)\.",
-        said,
+    assert need(nano, 128) <= free < need(nano, 256)
+    with pytest.raises(InsufficientMemoryError) as caught:
+        checked(Finetune(batch_size=1024), free)
+    assert str(caught.value) == (
+        f"forget step: needs about {gib(need(nano, 1024))} where {gib(free)} are free. "
+        f"Use `batch_size=128` (needs about {gib(need(nano, 128))})."
     )
-    assert found is not None, said
-    advised = int(found[3])
-    assert advised == 128 and need(nano, advised) <= free < need(nano, 2 * advised)
-    assert found[2] == gib(free) and found[4] == gib(need(nano, advised))
-    assert f"{need(nano, 1024) / 2**30:.1f}" == found[1]
-    needed, told = check_memory(
-        Finetune(batch_size=advised),
-        AgePredictor(size="nano", image_size=32),
-        SMALL,
-        SAMPLES,
-        CPU,
-        free,
-    )
-    assert needed.total <= free and told == free
+    needed, left = checked(Finetune(batch_size=128), free)
+    assert needed.total <= free == left
 
 
-def test_the_refusal_says_where_nothing_helps() -> None:
-    assert "No batch size fits: free some memory" in refusal(Finetune(), 2**20)
-    assert "It has no batch size of its own to lower" in refusal(RetrainFromScratch(), 2**20)
-    assert [gib(size) for size in (5_583_457_485, 2**30 // 2, 3 * 2**20)] == [
-        "5.2 GiB",
-        "0.5 GiB",
-        "3.0 MiB",
-    ]
-    found = free_memory(CPU)
-    assert found is None or found > 2**20
-
-
-def system(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
+def test_the_refusal_says_where_nothing_helps(checked: Callable[[Any, int], Any]) -> None:
+    with pytest.raises(InsufficientMemoryError, match="No batch size fits: free some memory"):
+        checked(Finetune(), 2**20)
+    with pytest.raises(InsufficientMemoryError, match="It has no batch size of its own to lower"):
+        checked(RetrainFromScratch(), 2**20)
+    sizes = [gib(size) for size in (5_583_457_485, 2**30 // 2, 3 * 2**20)]
+    assert sizes == ["5.2 GiB", "0.5 GiB", "3.0 MiB"]
 
 
 MEMINFO = {"proc/meminfo": "MemTotal:  9000 kB\nMemAvailable:  5000 kB\n"}
-GROUP = "sys/fs/cgroup/"
+
+
+def group(path: str, **values: str) -> dict[str, str]:
+    """The files of a control group by their names, a dot for the first underline."""
+    folder = f"sys/fs/cgroup/{path}"
+    return {folder + name.replace("_", ".", 1): value for name, value in values.items()}
+
+
+def grouped(path: str) -> dict[str, str]:
+    return {"proc/self/cgroup": path}
 
 
 @pytest.mark.parametrize(
@@ -237,85 +232,58 @@ GROUP = "sys/fs/cgroup/"
         ({}, None),
         (MEMINFO, 5000 * 1024),
         (
-            {
-                **MEMINFO,
-                "proc/self/cgroup": "0::/\n",
-                f"{GROUP}memory.max": "max",
-                f"{GROUP}memory.current": "7",
-            },
+            MEMINFO | grouped("0::/\n") | group("", memory_max="max", memory_current="7"),
             5000 * 1024,
         ),
-        (
-            {
-                **MEMINFO,
-                "proc/self/cgroup": "0::/\n",
-                f"{GROUP}memory.max": "1000",
-                f"{GROUP}memory.current": "700",
-            },
-            300,
-        ),
+        (MEMINFO | grouped("0::/\n") | group("", memory_max="1000", memory_current="700"), 300),
         (  # the group above it has less left
-            {
-                "proc/self/cgroup": "0::/a/b\n",
-                f"{GROUP}a/b/memory.max": "1000",
-                f"{GROUP}a/b/memory.current": "100",
-                f"{GROUP}a/memory.max": "2000",
-                f"{GROUP}a/memory.current": "1800",
-            },
+            grouped("0::/a/b\n")
+            | group("a/b/", memory_max="1000", memory_current="100")
+            | group("a/", memory_max="2000", memory_current="1800"),
             200,
         ),
         (  # file pages can be dropped
-            {
-                "proc/self/cgroup": "0::/x\n",
-                f"{GROUP}memory.max": "1000",
-                f"{GROUP}memory.current": "700",
-                f"{GROUP}memory.stat": "anon 1\ninactive_file 250\n",
-            },
+            grouped("0::/x\n")
+            | group("", memory_max="1000", memory_current="700")
+            | group("", memory_stat="anon 1\ninactive_file 250\n"),
             550,
         ),
         (  # version 1
-            {
-                "proc/self/cgroup": "5:cpu:/c\n4:memory:/c\n",
-                f"{GROUP}memory/c/memory.limit_in_bytes": "900",
-                f"{GROUP}memory/c/memory.usage_in_bytes": "1000",
-                f"{GROUP}memory/memory.limit_in_bytes": "9223372036854771712",
-                f"{GROUP}memory/memory.usage_in_bytes": "1000",
-            },
+            grouped("5:cpu:/c\n4:memory:/c\n")
+            | group("memory/c/", memory_limit_in_bytes="900", memory_usage_in_bytes="1000")
+            | group(
+                "memory/",
+                memory_limit_in_bytes="9223372036854771712",
+                memory_usage_in_bytes="1000",
+            ),
             0,
         ),
     ],
 )
 def test_free_memory(tmp_path: Path, files: dict[str, str], free: int | None) -> None:
-    assert free_memory(CPU, system(tmp_path, files)) == free
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert free_memory(CPU, tmp_path) == free
 
 
 def test_what_does_not_fit_is_refused_before_it_is_loaded(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unplug.sdk.forgetting.unlearning.memory.free_memory", lambda _: 2**20)
+    monkeypatch.setattr(memory, "free_memory", lambda _: 2**20)
     monkeypatch.setattr(
         "unplug.sdk.forgetting.tasks.age.load_sets", lambda *_: pytest.fail("data was loaded")
     )
-    with pytest.raises(
-        InsufficientMemoryError, match=r"needs about \S+ [GM]iB where 1\.0 MiB are free"
-    ):
-        forget(
-            world.original,
-            world.dataset,
-            world.forget_ids,
-            "finetune",
-            tmp_path / "out",
-            device=CPU,
-            show=False,
-        )
+    why = r"needs about \S+ [GM]iB where 1\.0 MiB are free"
+    out, ids = tmp_path / "out", world.forget_ids
+    with pytest.raises(InsufficientMemoryError, match=why):
+        forget(world.original, world.dataset, ids, "finetune", out, device=CPU, show=False)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_record_holds_the_estimate(world: World) -> None:
-    found = world.unlearned.record["forget"]["memory"]
+    told = world.unlearned.record["forget"]["memory"]
     measured = footprint(world.original.model, RECIPE.image_size, CPU)
-    assert (
-        found["estimate"]["total"]
-        == estimate_memory(measured, build_method("msg"), RECIPE, len(world.dataset)).total
-    )
-    assert found["free_before"] is None or found["free_before"] > found["estimate"]["total"]
+    needed = estimate(measured, None, build_method("msg"), len(world.dataset), RECIPE)
+    assert told["estimate"]["total"] == needed.total
+    assert told["free_before"] is None or told["free_before"] > needed.total

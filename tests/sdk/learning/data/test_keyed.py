@@ -57,22 +57,14 @@ def test_the_stored_form_names_nobody_and_is_found_again(dataset: Dataset, split
 
 
 def test_who_is_gone_from_the_data_stays_forgotten(dataset: Dataset, split: Split) -> None:
-    left = replace(
-        dataset,
-        samples=tuple(sample for sample in dataset.samples if sample.id not in split.forget),
-    )
-    again = opened(keyed(split), left)
-    assert (
-        again.retain == split.retain
-        and len(again.forget) == 2
-        and all(name.startswith("hmac:") for name in again.forget)
-    )
+    samples = tuple(sample for sample in dataset.samples if sample.id not in split.forget)
+    again = opened(keyed(split), replace(dataset, samples=samples))
+    assert again.retain == split.retain and len(again.forget) == 2
+    assert all(name.startswith("hmac:") for name in again.forget)
     next_one = again.with_forget((*again.forget, split.retain[0]))
-    assert keyed(next_one) == keyed(split.with_forget((*split.forget, split.retain[0])))
-    assert (
-        opened(keyed(next_one), dataset).forget
-        == split.with_forget((*split.forget, split.retain[0])).forget
-    )
+    wanted = split.with_forget((*split.forget, split.retain[0]))
+    assert keyed(next_one) == keyed(wanted)
+    assert opened(keyed(next_one), dataset).forget == wanted.forget
 
 
 def test_no_hash_in_it_can_be_tried_out(dataset: Dataset, split: Split) -> None:
@@ -110,12 +102,7 @@ def test_the_same_name_in_other_data_has_another_digest(split: Split) -> None:
     assert not {*keyed(split).train} & {*keyed(other).train}
 
 
-def test_ids_that_look_like_digests_are_refused(draw: Draw, tmp_path: Path) -> None:
-    draw("pets/0.png")
-    (tmp_path / "pets" / "ids.csv").write_text("path,id\n0.png,hmac:12\n")
-    draw("pets/1.png", 20)
-    with (tmp_path / "pets" / "ids.csv").open("a") as table:
-        table.write("1.png,fine\n")
-    assert_reasons(
-        load(f"csv:{tmp_path}/pets/ids.csv", on_bad="skip"), {"hmac:12": "would stand for a digest"}
-    )
+def test_ids_that_look_like_digests_are_refused(fill: Draw) -> None:
+    table = fill("pets", {"0.png": 10, "1.png": 20}) / "ids.csv"
+    table.write_text("path,id\n0.png,hmac:12\n1.png,fine\n")
+    assert_reasons(load(f"csv:{table}", on_bad="skip"), {"hmac:12": "would stand for a digest"})

@@ -114,8 +114,8 @@ def test_files_of_a_mac_are_found_by_the_names_that_people_type(draw: Draw, tmp_
 def test_two_files_whose_names_only_their_forms_tell_apart(draw: Draw, tmp_path: Path) -> None:
     draw(f"f/{MAC}.png", 1)
     draw(f"f/{KEYBOARD}.png", 2)
-    found = load(f"imagefolder:{tmp_path}/f", "skip")
-    assert list(reasons(found).values()) == ["the id appears twice, in another Unicode form"]
+    dataset = load(f"imagefolder:{tmp_path}/f", "skip")
+    assert list(reasons(dataset).values()) == ["the id appears twice, in another Unicode form"]
 
 
 def test_models_of_pictures_that_are_gone_are_asked_in_every_form(

@@ -41,12 +41,12 @@ def two(draw: Draw, tmp_path: Path) -> tuple[str, str]:
 
 
 def test_info_tells_what_is_kept_of_which_data(two: tuple[str, str]) -> None:
-    said = unplug("info")
-    facts = {entry["data"]: entry for entry in said["entries"]}
+    answer = unplug("info")
+    facts = {entry["data"]: entry for entry in answer["entries"]}
     assert (
         set(facts) == set(two)
-        and said["foreign"] == 0
-        and said["bytes"] == sum(fact["bytes"] for fact in facts.values())
+        and answer["foreign"] == 0
+        and answer["bytes"] == sum(fact["bytes"] for fact in facts.values())
     )
     for fact in facts.values():
         assert (
@@ -74,11 +74,11 @@ def test_people_are_purged_by_name(
     two: tuple[str, str], tmp_path: Path, names: str, gone: int
 ) -> None:
     (tmp_path / "forget.txt").write_text(names)
-    said = unplug("purge", "--forget", tmp_path / "forget.txt", "--yes")
-    assert (len(said["deleted"]), said["left"]) == (gone, 2 - gone) and len(
+    answer = unplug("purge", "--forget", tmp_path / "forget.txt", "--yes")
+    assert (len(answer["deleted"]), answer["left"]) == (gone, 2 - gone) and len(
         held_in_cache()
     ) == 2 - gone
-    assert not any(Path(file).exists() for entry in said["deleted"] for file in entry["files"])
+    assert not any(Path(file).exists() for entry in answer["deleted"] for file in entry["files"])
 
 
 def test_data_are_purged_by_their_spec_also_when_they_are_deleted(
@@ -96,8 +96,8 @@ def test_everything_goes_but_what_is_not_ours(two: tuple[str, str], tmp_path: Pa
     (cache / "letter.txt").write_text("mine")
     (tmp_path / "precious").write_text("precious")
     (cache / f"{'ab' * 16}-8px.npy").symlink_to(tmp_path / "precious")
-    said = unplug("purge", "--all", "--yes")
-    assert len(said["deleted"]) == 2 and said["left"] == 0
+    answer = unplug("purge", "--all", "--yes")
+    assert len(answer["deleted"]) == 2 and answer["left"] == 0
     assert sorted(path.name for path in cache.iterdir()) == [f"{'ab' * 16}-8px.npy", "letter.txt"]
     assert (tmp_path / "precious").read_text() == "precious"
 

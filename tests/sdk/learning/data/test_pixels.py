@@ -12,6 +12,7 @@ import subprocess
 import sys
 import warnings
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from unplug.core import DataError
-from unplug.sdk.learning.data import Dataset, SampleProblem, decode_file, load_dataset, parse_spec
+from unplug.sdk.learning.data import Dataset, SampleProblem, decode_file, parse_spec
 from unplug.sdk.learning.data.decode import MAX_FILE_BYTES
 from unplug.sdk.learning.data.picture_cache import CHUNK, SERIAL_BELOW, decode_in_processes
 from unplug.sdk.learning.data.sources.files import FileSource
 
-from .conftest import Draw
+from .conftest import Draw, load
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning", "ignore::PIL.Image.DecompressionBombWarning"
@@ -73,7 +74,7 @@ def test_files_that_are_too_large_are_refused_by_header_and_size(tmp_path: Path)
     with path.open("wb") as handle:
         handle.truncate(MAX_FILE_BYTES + 1)  # a sparse file: no disk is used
     with pytest.raises(DataError, match=f"larger than {MAX_FILE_BYTES} bytes"):
-        load_dataset(f"imagefolder:{tmp_path}", 8, show=False)
+        load(f"imagefolder:{tmp_path}")
 
 
 @pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP", "BMP"])
@@ -101,14 +102,13 @@ def test_an_exif_block_that_pillow_stumbles_over_is_a_data_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen in a fuzzing run: struct.error is no ValueError."""
-    from unplug.sdk.learning.data import decode
 
     def stumble(_: Image.Image, *, in_place: bool) -> None:
         raise struct.error("required argument is not an integer")
 
     path = tmp_path / "a.png"
     Image.new("RGB", (4, 4)).save(path)
-    monkeypatch.setattr(decode.ImageOps, "exif_transpose", stumble)
+    monkeypatch.setattr("PIL.ImageOps.exif_transpose", stumble)
     with pytest.raises(DataError, match="required argument"):
         decode_file(path, 8)
 
@@ -121,18 +121,15 @@ def test_bad_files_are_counted_and_the_others_stay_with_their_labels(
     for number, (name, content) in enumerate(BROKEN.items()):
         # between the good ones
         (tmp_path / "faces" / f"{number:02d}_1_1_{name}").write_bytes(content)
-    with pytest.raises(
-        DataError, match=f"{len(BROKEN)} of {len(BROKEN) + 8} samples cannot be used"
-    ):
-        load_dataset(f"utkface:{tmp_path}/faces", 8, show=False)
+    spec = f"utkface:{tmp_path}/faces"
+    with pytest.raises(DataError, match=f"{len(BROKEN)} of {len(BROKEN) + 8} samples cannot be"):
+        load(spec)
     for _ in range(2):  # decoded, then from the cache
-        dataset = load_dataset(f"utkface:{tmp_path}/faces", 8, on_bad="skip", show=False)
-        assert dataset.ages.tolist() == [1, 2, 3, 4, 5, 6, 7, 8] and len(dataset.problems) == len(
-            BROKEN
-        )
+        dataset = load(spec, "skip")
+        assert dataset.ages.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert len(dataset.problems) == len(BROKEN)
         assert (dataset.pixels(range(8)) == (20 * np.arange(1, 9))[:, None, None, None]).all()
-        backwards = dataset.pixels([7, 0])
-        assert backwards[0, 0, 0, 0] == 160 and backwards[1, 0, 0, 0] == 20
+        assert dataset.pixels([7, 0])[:, 0, 0, 0].tolist() == [160, 20]
 
 
 QUADRANTS = np.array([[0, 1], [2, 3]])  # as displayed
@@ -159,25 +156,22 @@ def test_exif_orientation_is_applied(tmp_path: Path, orientation: int) -> None:
     assert [[int(decoded[y, x]) // 60 for x in (3, 12)] for y in (3, 12)] == QUADRANTS.tolist()
 
 
-def flat(mode: str) -> tuple[Image.Image, str, tuple[int, int, int]]:
-    """An image of a mode, its file type, and the colour that it shows."""
-    grey16 = Image.fromarray(np.full((9, 9), 200 * 257, np.uint16))
-    palette = Image.new("RGB", (9, 9), (10, 200, 30)).quantize(4)
-    return {
-        "L": (Image.new("L", (9, 9), 77), "png", (77, 77, 77)),
-        "LA": (Image.new("LA", (9, 9), (77, 0)), "png", (77, 77, 77)),
-        "RGBA": (Image.new("RGBA", (9, 9), (10, 200, 30, 0)), "png", (10, 200, 30)),
-        "P": (palette, "png", (10, 200, 30)),
-        "1": (Image.new("1", (9, 9), 1), "png", (255, 255, 255)),
-        "I;16": (grey16, "png", (200, 200, 200)),
-        "CMYK": (Image.new("CMYK", (9, 9), (255, 0, 0, 0)), "jpg", (0, 255, 255)),
-        "L-jpeg": (Image.new("L", (9, 9), 77), "jpg", (77, 77, 77)),
-    }[mode]
-
-
-@pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "P", "1", "I;16", "CMYK", "L-jpeg"])
-def test_every_colour_mode_becomes_the_colour_that_it_shows(tmp_path: Path, mode: str) -> None:
-    image, suffix, colour = flat(mode)
+@pytest.mark.parametrize(
+    ("image", "suffix", "colour"),
+    [
+        (Image.new("L", (9, 9), 77), "png", (77, 77, 77)),
+        (Image.new("LA", (9, 9), (77, 0)), "png", (77, 77, 77)),
+        (Image.new("RGBA", (9, 9), (10, 200, 30, 0)), "png", (10, 200, 30)),
+        (Image.new("RGB", (9, 9), (10, 200, 30)).quantize(4), "png", (10, 200, 30)),
+        (Image.new("1", (9, 9), 1), "png", (255, 255, 255)),
+        (Image.fromarray(np.full((9, 9), 200 * 257, np.uint16)), "png", (200, 200, 200)),
+        (Image.new("CMYK", (9, 9), (255, 0, 0, 0)), "jpg", (0, 255, 255)),
+        (Image.new("L", (9, 9), 77), "jpg", (77, 77, 77)),
+    ],
+)
+def test_every_colour_mode_becomes_the_colour_that_it_shows(
+    tmp_path: Path, image: Image.Image, suffix: str, colour: tuple[int, int, int]
+) -> None:
     image.save(tmp_path / f"a.{suffix}")
     decoded = decode_file(tmp_path / f"a.{suffix}", 8)
     assert decoded.dtype == np.uint8 and decoded.shape == (8, 8, 3)
@@ -206,12 +200,8 @@ def test_decoding_in_threads_leaves_the_filters_of_warnings_alone(
     for number in range(40):
         draw(f"faces/{number}_0_0_x.png", number)
     before = list(warnings.filters)
-    load_dataset(f"utkface:{tmp_path}/faces", 8, show=False)
+    load(f"utkface:{tmp_path}/faces")
     assert list(warnings.filters) == before
-
-
-def load(tmp_path: Path, size: int = 8) -> Dataset:
-    return load_dataset(f"imagefolder:{tmp_path}/pets", size, on_bad="skip", show=False)
 
 
 @pytest.fixture
@@ -229,11 +219,14 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def pets(draw: Draw, tmp_path: Path) -> Path:
-    for number in range(4):
-        draw(f"pets/{number}.png", 10 * number)
-    (tmp_path / "pets" / "bad.png").write_bytes(b"no image")
-    return tmp_path
+def pets(fill: Draw) -> Path:
+    folder = fill("pets", {f"{number}.png": 10 * number for number in range(4)})
+    (folder / "bad.png").write_bytes(b"no image")
+    return folder
+
+
+def pets_of(folder: Path, size: int = 8) -> Dataset:
+    return load(f"imagefolder:{folder}", "skip", size)
 
 
 def cached(suffix: str) -> list[Path]:
@@ -241,72 +234,55 @@ def cached(suffix: str) -> list[Path]:
 
 
 def test_the_second_load_decodes_nothing_and_gives_the_same(pets: Path, decoded: list[str]) -> None:
-    first = load(pets)
-    assert sorted(decoded) == ["0.png", "1.png", "2.png", "3.png", "bad.png"]
+    first, large = pets_of(pets), pets_of(pets, 16)
+    assert sorted(decoded) == [*(f"{number}.png" for number in "00112233"), "bad.png", "bad.png"]
     decoded.clear()
-    second = load(pets)
-    assert decoded == [] and second.digest == first.digest and second.ids == first.ids
-    assert second.pixels(range(4)).tobytes() == first.pixels(range(4)).tobytes()
-    assert [problem.id for problem in second.problems] == [
-        "bad.png"
-    ] and second.problems == first.problems
+    for before in (first, large):
+        again = pets_of(pets, before.size)
+        assert (again.digest, again.ids) == (before.digest, before.ids)
+        assert again.pixels(range(4)).tobytes() == before.pixels(range(4)).tobytes()
+        assert again.problems == before.problems and again.problems[0].id == "bad.png"
+    assert decoded == [] and len(cached(".npy")) == 2
 
 
 def test_changed_content_labels_and_ids_are_seen(
     pets: Path, draw: Draw, decoded: list[str]
 ) -> None:
-    first = load(pets)
+    first = pets_of(pets)
     decoded.clear()
-    status = (pets / "pets" / "2.png").stat()
+    status = (pets / "2.png").stat()
     draw("pets/2.png", 99)
     # contents count, not times
-    os.utime(pets / "pets" / "2.png", ns=(status.st_atime_ns, status.st_mtime_ns))
-    second = load(pets)
-    assert "2.png" in decoded and second.digest != first.digest
-    assert (
-        second.pixels([2]).max() == 99 == second.pixels([2]).min() and first.pixels([2]).max() == 20
-    )
-    first = load(pets).digest
-    (pets / "pets" / "0.png").rename(pets / "pets" / "renamed.png")
-    renamed = load(pets).digest
-    (pets / "pets" / "cat").mkdir()
-    (pets / "pets" / "renamed.png").rename(pets / "pets" / "cat" / "renamed.png")
-    assert len({first, renamed, load(pets).digest}) == 3
+    os.utime(pets / "2.png", ns=(status.st_atime_ns, status.st_mtime_ns))
+    second = pets_of(pets)
+    assert "2.png" in decoded and (second.pixels([2]) == 99).all()
+    assert first.pixels([2]).max() == 20
+    (pets / "0.png").rename(pets / "renamed.png")
+    renamed = pets_of(pets)
+    (pets / "cat").mkdir()
+    (pets / "renamed.png").rename(pets / "cat" / "renamed.png")
+    assert len({data.digest for data in (first, second, renamed, pets_of(pets))}) == 4
 
 
-def test_two_sizes_coexist(pets: Path, decoded: list[str]) -> None:
-    assert (load(pets, 8).size, load(pets, 16).size) == (8, 16)
-    decoded.clear()
-    assert load(pets, 8).pixels([1]).shape == (1, 8, 8, 3) and load(pets, 16).pixels([1]).shape == (
-        1,
-        16,
-        16,
-        3,
-    )
-    assert decoded == [] and len(cached(".npy")) == 2
+DAMAGES: dict[str, Callable[[Path, Path], object]] = {
+    "truncate": lambda array, _: array.write_bytes(array.read_bytes()[:-1]),
+    "empty": lambda array, _: array.write_bytes(b""),
+    "junk": lambda array, _: array.write_bytes(b"\x80\x04junk" * 100),
+    "shape": lambda array, _: np.save(array, np.zeros((5, 8, 8), np.uint8)),
+    "notes": lambda _, notes: notes.write_text("[1, 2]"),
+    "no notes": lambda _, notes: notes.unlink(),
+}
 
 
-@pytest.mark.parametrize("damage", ["truncate", "empty", "junk", "notes", "no notes", "shape"])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_cache_is_rebuilt(pets: Path, decoded: list[str], damage: str) -> None:
-    good = load(pets).pixels(range(4)).tobytes()
+    good = pets_of(pets).pixels(range(4)).tobytes()
     (array,), (notes,) = cached(".npy"), cached(".json")
-    if damage == "truncate":
-        array.write_bytes(array.read_bytes()[:-1])
-    elif damage == "empty":
-        array.write_bytes(b"")
-    elif damage == "junk":
-        array.write_bytes(b"\x80\x04junk" * 100)
-    elif damage == "notes":
-        notes.write_text("[1, 2]")
-    elif damage == "no notes":
-        notes.unlink()
-    else:
-        np.save(array, np.zeros((5, 8, 8), np.uint8))
-    decoded.clear()
-    again = load(pets)
-    assert len(decoded) == 5 and again.pixels(range(4)).tobytes() == good
-    decoded.clear()
-    assert load(pets).pixels(range(4)).tobytes() == good and decoded == []
+    DAMAGES[damage](array, notes)
+    for count in (5, 0):
+        decoded.clear()
+        assert pets_of(pets).pixels(range(4)).tobytes() == good
+        assert len(decoded) == count
 
 
 def test_an_interrupted_decode_leaves_no_cache(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,18 +292,17 @@ def test_an_interrupted_decode_leaves_no_cache(pets: Path, monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.setattr(FileSource, "decode", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            load(pets)
+            pets_of(pets)
     assert list(Path(os.environ["UNPLUG_CACHE"]).iterdir()) == []
-    assert load(pets).pixels([3]).max() == 30
+    assert pets_of(pets).pixels([3]).max() == 30
 
 
 def test_nobody_writes_into_the_cache_and_unknown_ids_are_a_data_error(pets: Path) -> None:
-    dataset = load(pets)
+    dataset = pets_of(pets)
     with pytest.raises(ValueError, match="read-only"):
         dataset.images[0] = 0
     dataset.pixels([0])[:] = 7  # a copy
-    assert load(pets).pixels([0]).max() == 0
-    dataset = load(pets)
+    assert pets_of(pets).pixels([0]).max() == 0
     assert dataset.indices(["3.png", "0.png"]).tolist() == [3, 0]
     with pytest.raises(DataError, match=r"1 of 2 wanted samples are not in it \(first: x.png\)"):
         dataset.indices(["0.png", "x.png"])
@@ -336,11 +311,10 @@ def test_nobody_writes_into_the_cache_and_unknown_ids_are_a_data_error(pets: Pat
 def test_workers_give_the_pixels_of_this_process_in_its_order(draw: Draw, tmp_path: Path) -> None:
     count = SERIAL_BELOW + 3
     spec = f"synth:n={count},subjects=5"
-    source, dataset = parse_spec(spec), load_dataset(f"synth:n={count},subjects=5", 16, show=False)
+    source, dataset = parse_spec(spec), load(spec, size=16)
     for index in (0, 1, CHUNK - 1, CHUNK, count - 1):  # both sides of a border between two workers
-        assert (
-            dataset.pixels([index])[0] == source.decode(source.listing().samples[index], 16)
-        ).all()
+        here = source.decode(source.listing().samples[index], 16)
+        assert (dataset.pixels([index])[0] == here).all()
     for number in range(CHUNK + 8):
         draw(f"pets/{number:03d}.png", number)
     (tmp_path / "pets" / "005.png").write_bytes(b"broken")

@@ -15,6 +15,7 @@ import tarfile
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from unplug.sdk.learning.data.sources import webdataset as webdataset_module
 from unplug.sdk.learning.data.sources.shards import members, shards_of
 from unplug.sdk.learning.data.sources.webdataset import WebDatasetSource
 
-from .conftest import assert_reasons, load, reasons
+from .conftest import assert_reasons, greys, load, reasons
 from .test_captions import TEXTS
 
 
@@ -44,31 +45,30 @@ def pair(key: str, value: int = 100, caption: str | None = None) -> dict[str, by
     return {f"{key}.png": picture(value), f"{key}.txt": (caption or f"caption of {key}").encode()}
 
 
+def entry(name: str, **facts: Any) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    for key, value in facts.items():
+        setattr(made, key, value)
+    return made
+
+
 def tar(
-    path: Path,
-    files: Mapping[str, bytes],
-    format_: int = tarfile.PAX_FORMAT,
-    *more: tarfile.TarInfo,
+    path: Path, files: Mapping[str, bytes], format_: int = tarfile.PAX_FORMAT, *more: Any
 ) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w", format=format_) as archive:
         for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-        for entry in more:
-            archive.addfile(entry)
+            archive.addfile(entry(name, size=len(content)), io.BytesIO(content))
+        for added in more:
+            archive.addfile(added)
     return path
 
 
 def rows(dataset: Dataset) -> dict[str, tuple[str, int]]:
     """Id to caption and grey value: words and pixels belong together or this is wrong."""
-    found = captions_of(dataset, seed=0, variants=2)
-    greys = dataset.pixels(range(len(dataset)))[:, 4, 4, 0].tolist()
-    return {
-        sample.id: (texts[0], grey)
-        for sample, texts, grey in zip(dataset.samples, found, greys, strict=True)
-    }
+    captions = [texts[0] for texts in captions_of(dataset, seed=0, variants=2)]
+    values = greys(dataset)
+    return dict(zip(values, zip(captions, values.values(), strict=True), strict=True))
 
 
 @pytest.mark.parametrize("format_", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
@@ -92,9 +92,7 @@ def test_samples_are_files_of_one_key(tmp_path: Path, format_: int) -> None:
         "dir.x/d.jpeg": picture(50, "JPEG"),
         "dir.x/d.txt": b"a dot in a folder",
     }
-    folder = tarfile.TarInfo("dir.x")
-    folder.type = tarfile.DIRTYPE
-    tar(tmp_path / "s.tar", files, format_, folder)
+    tar(tmp_path / "s.tar", files, format_, entry("dir.x", type=tarfile.DIRTYPE))
     dataset = load(f"webdataset:{tmp_path}/s.tar")
     assert rows(dataset) == {
         "s.tar/b": ("dot and slash", 10),
@@ -124,102 +122,71 @@ def test_pixels_and_fingerprints_are_those_of_the_files(tmp_path: Path) -> None:
     assert sources[0].parallel == "thread"
 
 
+IMAGE = picture()
+UNUSABLE: dict[str, tuple[str, dict[str, bytes]]] = {
+    "bare": ("no caption", {"bare.png": IMAGE}),
+    "lost": ("lost.txt has no image", {"lost.txt": b"x"}),
+    "two": (
+        "2 files for its image: two.png and two.jpg",
+        {"two.png": IMAGE, "two.jpg": IMAGE, "two.txt": b"x"},
+    ),
+    "json": ("not JSON", {"json.png": IMAGE, "json.json": b"{"}),
+    "age": ("not plausible", {"age.png": IMAGE, "age.txt": b"x", "age.json": b'{"age": -1}'}),
+    "none": ("neither 'text' nor", {"none.png": IMAGE, "none.json": b'{"age": 5}'}),
+    "../up.png": ("leads out", {"../up.png": IMAGE}),
+    "/abs.png": ("leads out", {"/abs.png": IMAGE}),
+    "a/../b.png": ("leads out", {"a/../b.png": IMAGE}),
+    "esc\\x1b[31m.png": ("printable", {"esc\x1b[31m.png": IMAGE}),
+    "n" * 200: ("1024", {"n" * 1100 + ".png": IMAGE}),
+    "broken": ("not a readable image", {"broken.png": IMAGE[:40], "broken.txt": b"x"}),
+    "big": ("bytes are too many", {"big.png": IMAGE * 9, "big.txt": b"x"}),
+}
+LINKS = {
+    "sym.png": (tarfile.SYMTYPE, "a link"),
+    "hard.txt": (tarfile.LNKTYPE, "a link"),
+    "dev.png": (tarfile.CHRTYPE, "a device"),
+    "pipe.png": (tarfile.FIFOTYPE, "a device"),
+}
+
+
 def test_every_sample_that_cannot_be_used_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    image, links = picture(), []
-    for name, type_ in (
-        ("sym.png", tarfile.SYMTYPE),
-        ("hard.txt", tarfile.LNKTYPE),
-        ("dev.png", tarfile.CHRTYPE),
-        ("pipe.png", tarfile.FIFOTYPE),
-    ):
-        link = tarfile.TarInfo(name)
-        link.type, link.linkname = type_, "/etc/passwd"
-        links.append(link)
-    files = {
-        **pair("good", 90),
-        "bare.png": image,
-        "lost.txt": b"x",
-        "two.png": image,
-        "two.jpg": image,
-        "two.txt": b"x",
-        "empty.png": image,
-        "empty.txt": b" ",
-        "latin.png": image,
-        "latin.txt": b"\xe4",
-        "json.png": image,
-        "json.json": b"{",
-        "age.png": image,
-        "age.txt": b"x",
-        "age.json": b'{"age": -1}',
-        "none.png": image,
-        "none.json": b'{"age": 5}',
-        "../up.png": image,
-        "/abs.png": image,
-        "a/../b.png": image,
-        "esc\x1b[31m.png": image,
-        "n" * 1100 + ".png": image,
-        "broken.png": image[:40],
-        "broken.txt": b"x",
-        "long.png": image,
-        "long.txt": b"x" * 4097,
-        "big.png": image * 9,
-        "big.txt": b"x",
-    }
-    monkeypatch.setitem(webdataset_module.LIMITS, "image", 8 * len(image))
+    files = pair("good", 90)
+    for _, added in UNUSABLE.values():
+        files |= added
+    links = [entry(name, type=type_, linkname="/etc/passwd") for name, (type_, _) in LINKS.items()]
+    monkeypatch.setitem(webdataset_module.LIMITS, "image", 8 * len(IMAGE))
     tar(tmp_path / "s.tar", files, tarfile.PAX_FORMAT, *links)
     dataset = load(f"webdataset:{tmp_path}/s.tar", "skip")
     assert rows(dataset) == {"s.tar/good": ("caption of good", 90)}
-    expected = {
-        "bare": "no caption",
-        "lost": "lost.txt has no image",
-        "two": "2 files for its image: two.png and two.jpg",
-        "empty": "empty",
-        "latin": "not UTF-8",
-        "json": "not JSON",
-        "age": "not plausible",
-        "none": "neither 'text' nor",
-        "../up.png": "leads out",
-        "/abs.png": "leads out",
-        "a/../b.png": "leads out",
-        "esc\\x1b[31m.png": "printable",
-        "n" * 200: "1024",
-        "broken": "not a readable image",
-        "long": "4097 characters",
-        "big": "bytes are too many",
-        "sym.png": "a link",
-        "hard.txt": "a link",
-        "dev.png": "a device",
-        "pipe.png": "a device",
-    }
-    assert_reasons(dataset, expected, "s.tar/")
+    expected = {name: why for name, (why, _) in UNUSABLE.items()}
+    assert_reasons(dataset, expected | {name: why for name, (_, why) in LINKS.items()}, "s.tar/")
     assert " 0x" not in reasons(dataset)["s.tar/broken"], (
         "an address in memory is no reason, and differs from run to run"
     )
     with pytest.raises(
-        DataError, match=r"20 of 21 samples cannot be used \(first: s.tar/../up.png"
+        DataError, match=r"17 of 18 samples cannot be used \(first: s.tar/../up.png"
     ):
         load(f"webdataset:{tmp_path}/s.tar")
+
+
+def summed(block: bytes) -> bytes:
+    """The field of a header that holds its sum, with blanks in its own place."""
+    return f"{sum(block[:148]) + 8 * 32 + sum(block[156:512]):06o}\0 ".encode()
 
 
 def test_names_and_members_of_odd_forms_are_named(tmp_path: Path) -> None:
     path = tar(tmp_path / "s.tar", pair("a#", 10, "x"), tarfile.USTAR_FORMAT)
     raw = path.read_bytes().replace(b"a#.", b"a\xff.")
     for start in (0, raw.index(b"a\xff.txt")):  # the sum over the header counts the byte
-        header = raw[start : start + 512]
-        total = sum(header[:148]) + 8 * 32 + sum(header[156:])
-        raw = raw[: start + 148] + f"{total:06o}\0 ".encode() + raw[start + 156 :]
+        raw = raw[: start + 148] + summed(raw[start : start + 512]) + raw[start + 156 :]
     path.write_bytes(raw)
     assert rows(load(f"webdataset:{path}")) == {"s.tar/a\\xff": ("x", 10)}
-    # Their bytes do not lie in one piece.
-    sparse = tarfile.TarInfo("sparse.png")
-    sparse.pax_headers = {
-        "GNU.sparse.map": "0,5",
-        "GNU.sparse.size": "100",
-        "GNU.sparse.numblocks": "1",
-    }
-    tar(tmp_path / "s.tar", pair("a"), tarfile.PAX_FORMAT, sparse)
+    # The bytes of a sparse file do not lie in one piece.
+    facts = {"map": "0,5", "size": "100", "numblocks": "1"}
+    headers = {f"GNU.sparse.{name}": value for name, value in facts.items()}
+    tar(tmp_path / "s.tar", pair("a"), tarfile.PAX_FORMAT, entry("sparse.png", pax_headers=headers))
     assert "sparse" in reasons(load(f"webdataset:{tmp_path}/s.tar", "skip"))["s.tar/sparse.png"]
 
 
@@ -235,9 +202,7 @@ def test_members_that_change_or_are_too_large_are_data_errors(tmp_path: Path) ->
         source.fingerprint(sample)
     with pytest.raises(DataError, match=r"shard/a.png: .*too many for one image"):
         decode_bytes(bytes(MAX_FILE_BYTES + 1), "shard/a.png", 8)
-    with pytest.raises(
-        DataError, match=r"s.tar/a.png: not a readable image \(cannot identify image file a.png\)"
-    ):
+    with pytest.raises(DataError, match=r"not a readable image \(cannot identify image file a.png"):
         decode_bytes(b"no image\xff", "s.tar/a.png", 8)
 
 
@@ -268,13 +233,10 @@ def test_a_shard_gives_back_what_was_written(
     with tempfile.TemporaryDirectory() as name:
         source = WebDatasetSource(str(tar(Path(name) / "s.tar", files, format_)))
         listing = source.listing()
-        found = {sample.id: source.captions(sample, 0, 1)[0] for sample in listing.samples}
+        texts = {sample.id: source.captions(sample, 0, 1)[0] for sample in listing.samples}
         contents = [source._bytes(sample).decode() for sample in listing.samples]
-    assert (
-        found == {f"s.tar/{key}": " ".join(text.split()) for key, text in captions.items()}
-        and listing.problems == ()
-    )
-    assert contents == list(captions)
+    assert texts == {f"s.tar/{key}": " ".join(text.split()) for key, text in captions.items()}
+    assert listing.problems == () and contents == list(captions)
 
 
 def test_patterns_name_shards_in_order(tmp_path: Path) -> None:
@@ -295,10 +257,8 @@ def test_patterns_name_shards_in_order(tmp_path: Path) -> None:
     assert named("{s,t}/0{8..8}.tar") == ["s/08.tar", "t/08.tar"]
     assert named("{t,s}/[0-9]*.tar") == ["t/08.tar", "s/08.tar", "s/09.tar", "s/10.tar"]
     # One key in several shards is several samples.
-    assert {
-        name: grey
-        for name, (_, grey) in rows(load(f"webdataset:{tmp_path}/s/{{08..10}}.tar")).items()
-    } == {"08.tar/000": 0, "09.tar/000": 1, "10.tar/000": 2}
+    values = greys(load(f"webdataset:{tmp_path}/s/{{08..10}}.tar"))
+    assert values == {"08.tar/000": 0, "09.tar/000": 1, "10.tar/000": 2}
     assert load(f"webdataset:{tmp_path}/{{s,t}}/08.tar").ids == ("s/08.tar/000", "t/08.tar/000")
     tar(tmp_path / "s{1}.tar", pair("000"))
     assert named("s{1}.tar") == ["s{1}.tar"]  # a file of this very name
@@ -332,9 +292,7 @@ def test_compressed_shards_are_refused_by_name(tmp_path: Path, kind: str) -> Non
     (tmp_path / "a.tar").unlink()
     (tmp_path / "b.tar.gz").write_bytes(pack(raw))
     for pattern in (tmp_path, tmp_path / "b.tar.gz"):
-        with pytest.raises(
-            DataError, match=rf"b.tar.gz: it is compressed \({kind}\).*uncompressed"
-        ):
+        with pytest.raises(DataError, match=rf"b.tar.gz: it is compressed \({kind}\).*uncompr"):
             load(f"webdataset:{pattern}", "skip")
 
 
@@ -364,7 +322,7 @@ def test_a_shard_cut_off_anywhere_is_a_data_error(tmp_path: Path, format_: int) 
     path = tar(tmp_path / "s.tar", pair("a") | pair("n" * 120, 20), format_)
     raw, source = path.read_bytes(), WebDatasetSource(str(path))
     with tarfile.open(path) as archive:
-        end = max(entry.offset_data + -(-entry.size // 512) * 512 for entry in archive.getmembers())
+        end = max(file.offset_data + -(-file.size // 512) * 512 for file in archive.getmembers())
     whole = {sample.id for sample in source.listing().samples}
     for length in [*range(0, end + 512, 64), end - 1, end, end + 511, end + 512]:
         path.write_bytes(raw[:length])
@@ -377,12 +335,9 @@ def test_a_shard_cut_off_anywhere_is_a_data_error(tmp_path: Path, format_: int) 
 
 def test_damage_of_any_kind_is_a_data_error_or_a_listing(tmp_path: Path) -> None:
     """A law: whatever the bytes, `listing` ends with a listing or a `DataError`."""
-    sparse = tarfile.TarInfo("s.png")
-    sparse.pax_headers = {
-        "GNU.sparse.major": "1",
-        "GNU.sparse.minor": "0",
-        "GNU.sparse.realsize": "9",
-    }
+    facts = {"major": "1", "minor": "0", "realsize": "9"}
+    headers = {f"GNU.sparse.{name}": value for name, value in facts.items()}
+    sparse = entry("s.png", pax_headers=headers)
     old = tar(tmp_path / "gnu.tar", pair("n" * 120), tarfile.GNU_FORMAT).read_bytes()
     new = tar(tmp_path / "pax.tar", pair("ä" * 60), tarfile.PAX_FORMAT, sparse).read_bytes()
     path, chance = tmp_path / "x.tar", random.Random(1)
@@ -393,14 +348,10 @@ def test_damage_of_any_kind_is_a_data_error_or_a_listing(tmp_path: Path) -> None
             damaged[chance.randrange(len(damaged))] = chance.choice(
                 [0, 255, 128, *b"0189gKLxSVMD", chance.randrange(256)]
             )
-        for start in range(
-            0, len(damaged) - 511, 512
-        ):  # sums that are right let the damage through
-            header = damaged[start : start + 512]
-            if header[257:262] == b"ustar" and chance.random() < 0.9:
-                damaged[start + 148 : start + 156] = (
-                    f"{sum(header[:148]) + 256 + sum(header[156:]):06o}\0 ".encode()
-                )
+        for start in range(0, len(damaged) - 511, 512):
+            block = damaged[start : start + 512]
+            if block[257:262] == b"ustar" and chance.random() < 0.9:
+                damaged[start + 148 : start + 156] = summed(block)  # lets the damage through
         path.write_bytes(damaged)
         try:
             WebDatasetSource(str(path)).listing()
@@ -423,7 +374,7 @@ def header(name: str, size: int, type_: bytes = b"0") -> bytes:
         block[124] |= 0x80
     block[156:157] = type_
     block[257:265] = b"ustar\x0000"
-    block[148:156] = f"{sum(block) + 256:06o}\0 ".encode()
+    block[148:156] = summed(block)
     return bytes(block)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,42 +35,36 @@ from unplug.sdk.learning.data import (
 from unplug.sdk.learning.data.split import PARTS, check_forget
 
 
-def dataset_of(samples: list[Sample]) -> Dataset:
-    images = np.zeros((len(samples), 8, 8, 3), np.uint8)
-    rows = np.arange(len(samples))
-    return Dataset(
-        spec="hand:", images=images, rows=rows, samples=tuple(samples), problems=(), digest="d"
-    )
+def dataset_of(samples: Iterable[Sample]) -> Dataset:
+    kept = tuple(samples)
+    images = np.random.default_rng(0).integers(0, 256, (len(kept), 8, 8, 3), np.uint8)
+    rows = np.arange(len(kept))
+    return Dataset(spec="hand:", images=images, rows=rows, samples=kept, problems=(), digest="d")
 
 
-def people(subjects: list[int | None], **fields: Any) -> Dataset:
+def people(subjects: Iterable[int | None], parts: Iterable[Any] | None = None) -> Dataset:
+    """Samples s0, s1, ... of persons, and of official parts."""
+    owners = [None if person is None else f"p{person}" for person in subjects]
     return dataset_of(
-        [
-            Sample(
-                id=f"s{row}",
-                payload=row,
-                subject=None if person is None else f"p{person}",
-                **fields,
-            )
-            for row, person in enumerate(subjects)
-        ]
+        Sample(id=f"s{row}", payload=row, subject=owner, partition=part)
+        for row, (owner, part) in enumerate(zip(owners, parts or [None] * len(owners), strict=True))
     )
-
-
-subject_lists = st.lists(st.none() | st.integers(0, 12), min_size=12, max_size=60)
 
 
 @pytest.mark.long
 @settings(max_examples=60)
-@given(subject_lists, st.integers(0, 99), st.booleans())
+@given(
+    st.lists(st.none() | st.integers(0, 12), min_size=12, max_size=60),
+    st.integers(0, 99),
+    st.booleans(),
+)
 def test_a_split_covers_everything_once_and_no_subject_twice(
     subjects: list[int | None], seed: int, by_subject: bool
 ) -> None:
     dataset = people(subjects)
+    options = {"seed": seed, "validation": 0.2, "test": 0.2, "subject_disjoint": by_subject}
     try:
-        split = make_split(
-            dataset, seed=seed, validation=0.2, test=0.2, subject_disjoint=by_subject
-        )
+        split = make_split(dataset, **options)
     except DataError as error:  # a few large subjects can leave a set empty, which is said
         assert "set empty" in str(error)
         assume(False)
@@ -80,85 +75,48 @@ def test_a_split_covers_everything_once_and_no_subject_twice(
     for row, person in enumerate(subjects):
         if person is not None:
             homes.setdefault(person, set()).add(place[f"s{row}"])
-    if by_subject:
-        assert all(len(parts) == 1 for parts in homes.values())
-    assert split.subject_disjoint == (
-        None not in subjects and all(len(parts) == 1 for parts in homes.values())
-    )
-    for part in PARTS:
-        assert list(getattr(split, part)) == [
-            name for name in dataset.ids if place[name] == part
-        ], "the data's order"
-    assert split == make_split(
-        dataset, seed=seed, validation=0.2, test=0.2, subject_disjoint=by_subject
-    )
+    apart = all(len(parts) == 1 for parts in homes.values())
+    assert apart or not by_subject
+    assert split.subject_disjoint == (apart and None not in subjects)
+    for part in PARTS:  # in the data's order
+        assert list(getattr(split, part)) == [name for name in dataset.ids if place[name] == part]
+    assert split == make_split(dataset, **options)
     assert Split.from_dict(json.loads(json.dumps(split.to_dict()))) == split
 
 
 def test_sizes_are_the_fractions_where_subjects_do_not_bind() -> None:
-    split = make_split(people([None] * 200), validation=0.1, test=0.25)
+    many = people([None] * 200)
+    split = make_split(many, validation=0.1, test=0.25)
     assert (len(split.train), len(split.validation), len(split.test)) == (130, 20, 50)
-    assert (
-        make_split(people([None] * 200), seed=1).test
-        != make_split(people([None] * 200), seed=2).test
-    )
-    for validation, test in (
-        (0, 0.2),
-        (0.1, 0),
-        (0.5, 0.5),
-        (-0.1, 0.2),
-        (float("nan"), 0.2),
-        (0.1, 1),
-    ):
+    assert make_split(many, seed=1).test != make_split(many, seed=2).test
+    nan = float("nan")
+    for validation, test in ((0, 0.2), (0.1, 0), (0.5, 0.5), (-0.1, 0.2), (nan, 0.2), (0.1, 1)):
         with pytest.raises(DataError, match="leave nothing to train on"):
             make_split(people([None] * 20), validation=validation, test=test)
-    for fraction in (0.0, 1.0, -1.0, float("nan")):
+    for fraction in (0.0, 1.0, -1.0, nan):
         with pytest.raises(DataError, match="out of range"):
-            pick_forget(people([None] * 200), split, fraction=fraction, seed=0)
+            pick_forget(many, split, fraction=fraction, seed=0)
     with pytest.raises(DataError, match="none of the samples that the model remembers"):
         pick_forget(people([None] * 10), split.with_forget(split.train[:-1]), fraction=0.5, seed=0)
-    with pytest.raises(DataError, match="validation set empty"):
-        make_split(people([None] * 4))
-    with pytest.raises(DataError, match="set empty"):
-        make_split(people([1] * 40))
-
-
-def parted(*parts: str | None, subjects: bool = False) -> Dataset:
-    return dataset_of(
-        [
-            Sample(
-                id=f"s{row}",
-                payload=row,
-                partition=part,
-                subject=f"p{row // 2}" if subjects else None,
-            )  # type: ignore[arg-type]
-            for row, part in enumerate(parts)
-        ]
-    )
+    for few, empty in ((people([None] * 4), "validation set empty"), (people([1] * 40), "empty")):
+        with pytest.raises(DataError, match=empty):
+            make_split(few)
 
 
 def test_official_parts_are_respected() -> None:
-    split = make_split(parted(*["test"] * 3, *["train"] * 5, *["validation"] * 2))
-    assert (
-        split.test == ("s0", "s1", "s2")
-        and split.validation == ("s8", "s9")
-        and len(split.train) == 5
-    )
-    dataset = parted(*["test"] * 4, *["train"] * 20, subjects=True)
-    split = make_split(dataset, validation=0.2)
+    nobody = [None] * 11
+    parts = ["test"] * 3 + ["train"] * 5 + ["validation"] * 2
+    split = make_split(people(nobody[:10], parts))
+    assert (split.test, split.validation) == (("s0", "s1", "s2"), ("s8", "s9"))
+    assert split.train == ("s3", "s4", "s5", "s6", "s7")
+    pairs = [row // 2 for row in range(24)]
+    split = make_split(people(pairs, ["test"] * 4 + ["train"] * 20), validation=0.2)
     assert split.test == ("s0", "s1", "s2", "s3") and len(split.validation) == 4
-    assert {*split.validation, *split.train} == {
-        f"s{row}" for row in range(4, 24)
-    } and split.subject_disjoint
-    split = make_split(parted(*["train"] * 10, *["test"] * 5, None), test=0.5)
-    assert len(split.test) == 8
-    dataset = dataset_of(
-        [
-            Sample(id=f"s{row}", payload=row, partition=part, subject="same")
-            for row, part in enumerate(PARTS * 2)
-        ]  # type: ignore[arg-type]
-    )
-    assert not make_split(dataset).subject_disjoint
+    assert {*split.validation, *split.train} == {f"s{row}" for row in range(4, 24)}
+    assert split.subject_disjoint
+    unsaid = people([None] * 16, ["train"] * 10 + ["test"] * 5 + [None])
+    assert len(make_split(unsaid, test=0.5).test) == 8
+    assert not make_split(people([1] * 6, PARTS * 2)).subject_disjoint
 
 
 @pytest.fixture
@@ -175,20 +133,18 @@ def test_files_and_forget_sets_come_back(split: Split, tmp_path: Path) -> None:
     assert with_forget.retain == tuple(name for name in split.train if name not in wanted)
     assert (with_forget.validation, with_forget.test) == (split.validation, split.test)
     assert with_forget.sha256 != split.sha256
-    with pytest.raises(DataError, match="it is empty"):
-        check_forget(split, [])
-    with pytest.raises(
-        DataError, match=r"1 of 2 samples were not trained on \(first: nobody; 0 are held out"
-    ):
-        check_forget(split, [split.train[0], "nobody"])
-    with pytest.raises(DataError, match=r"2 of 2 samples were not trained on .*2 are held out"):
-        check_forget(split, [split.test[0], split.validation[0]])
-    with pytest.raises(DataError, match="whole train set"):
-        check_forget(split, split.train)
-    for part, ids in (("validation", split.validation), ("test", split.test)):
-        with pytest.raises(DataError, match=f"the {part} set would be empty"):
-            check_forget(split, [split.train[0], *ids])
     check_forget(split, split.train[:-1])
+    one = split.train[0]
+    for names, why in (
+        ([], "it is empty"),
+        ([one, "nobody"], r"1 of 2 samples were not trained on \(first: nobody; 0 are held out"),
+        ([split.test[0], split.validation[0]], r"2 of 2 .* not trained on .*2 are held out"),
+        (split.train, "whole train set"),
+        ([one, *split.validation], "the validation set would be empty"),
+        ([one, *split.test], "the test set would be empty"),
+    ):
+        with pytest.raises(DataError, match=why):
+            check_forget(split, names)
 
 
 def test_who_is_held_out_as_well_leaves_validation_and_test(split: Split) -> None:
@@ -198,53 +154,52 @@ def test_who_is_held_out_as_well_leaves_validation_and_test(split: Split) -> Non
     data = people([None] * 40)
     again = split_for(asked, data, [split.train[1], split.test[0]])
     assert again == asked.with_forget(split.train[:2]), "what is in no set any more is done"
-    with pytest.raises(
-        DataError, match=r"1 of 1 samples were not trained on.*`unplug ledger touch`"
+    for names, why in (
+        ([split.test[1]], r"1 of 1 samples were not trained on.*`unplug ledger touch`"),
+        ([split.test[0]], "0 are held out"),
+        ([split.train[1], "nobody"], "nobody; 0 are held out"),
     ):
-        split_for(asked, data, [split.test[1]])
-    with pytest.raises(DataError, match="0 are held out"):
-        split_for(asked, data, [split.test[0]])
-    with pytest.raises(DataError, match="nobody; 0 are held out"):
-        split_for(asked, data, [split.train[1], "nobody"])
+        with pytest.raises(DataError, match=why):
+            split_for(asked, data, names)
+
+
+EDITED = "its hash does not match"
 
 
 @pytest.mark.parametrize(
-    "edit",
-    [{"seed": 9}, {"data_digest": "x"}, {"forget": ["s0"]}, {"test": []}, {"sha256": "0" * 64}],
+    ("edit", "why"),
+    [
+        ({"seed": 9}, EDITED),
+        ({"data_digest": "x"}, EDITED),
+        ({"forget": ["s0"]}, EDITED),
+        ({"test": []}, EDITED),
+        ({"sha256": "0" * 64}, EDITED),
+        ({"train": 5}, ""),
+        ({"seed": "x"}, ""),
+        ({"schema": "unplug-split/2"}, ""),
+        ({"validation": None}, ""),
+        ({"train": "ab"}, ""),
+        ({"test": [1, 2]}, ""),
+        ({"seed": True}, ""),
+        ({"subject_disjoint": "no"}, ""),
+        ({"data_digest": None}, ""),
+        ({"sha256": 7}, ""),
+        ({"schema": ["x"] * 10_000}, ""),
+        ({"forget": ["\ud800"]}, ""),
+        ({"train": {"a": 1}}, ""),
+        *((content, "") for content in ([], None, 3, {})),
+    ],
 )
-def test_an_edited_split_file_is_noticed(
-    split: Split, tmp_path: Path, edit: dict[str, Any]
+def test_a_file_that_is_edited_or_no_split_is_refused(
+    split: Split, tmp_path: Path, edit: Any, why: str
 ) -> None:
-    (tmp_path / "split.json").write_text(json.dumps(split.to_dict() | edit))
-    with pytest.raises(DataError, match="its hash does not match"):
+    content = {**split.to_dict(), **edit} if isinstance(edit, dict) and edit else edit
+    (tmp_path / "split.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=rf"split\.json.*{why}"):
         load_split(tmp_path / "split.json")
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        {"train": 5},
-        {"seed": "x"},
-        {"schema": "unplug-split/2"},
-        {"validation": None},
-        {"train": "ab"},
-        {"test": [1, 2]},
-        {"seed": True},
-        {"subject_disjoint": "no"},
-        {"data_digest": None},
-        {"sha256": 7},
-        {"schema": ["x"] * 10_000},
-        {"forget": ["\ud800"]},
-        {"train": {"a": 1}},
-    ],
-)
-def test_a_file_that_is_no_split_is_refused(
-    split: Split, tmp_path: Path, edit: dict[str, Any]
-) -> None:
-    for content in (json.dumps(split.to_dict() | edit), "[]", "null", "3", "{}"):
-        (tmp_path / "split.json").write_text(content)
-        with pytest.raises(DataError, match=r"split\.json"):
-            load_split(tmp_path / "split.json")
+def test_a_split_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "split.json").write_text("{")
     with pytest.raises(InputError, match="not valid JSON"):
         load_split(tmp_path / "split.json")
@@ -255,15 +210,19 @@ def test_a_file_that_is_no_split_is_refused(
 def test_a_random_forget_set_is_whole_subjects_of_train(seed: int, fraction: float) -> None:
     dataset = people([row // 4 for row in range(80)])
     split = make_split(dataset, seed=seed)
-    names = pick_forget(dataset, split, fraction=fraction, seed=seed)
-    assert (
-        names == pick_forget(dataset, split, fraction=fraction, seed=seed)
-        and len(set(names)) == len(names) >= 1
-    )
+    names, again = (pick_forget(dataset, split, fraction=fraction, seed=seed) for _ in range(2))
+    assert names == again and len(set(names)) == len(names) >= 1
     chosen = {sample.id for sample in dataset.samples if f"subject:{sample.subject}" in names}
-    assert chosen <= set(split.train)
     wanted = max(1, round(fraction * len(split.train)))
+    assert chosen <= set(split.train)
     assert wanted <= len(chosen) < wanted + 4, "as few whole subjects as reach the fraction"
+
+
+@pytest.fixture
+def dataset() -> Dataset:
+    return dataset_of(
+        Sample(id=name, payload=0, subject=subject) for name, subject in SUBJECTS.items()
+    )
 
 
 SUBJECTS = {
@@ -277,21 +236,6 @@ SUBJECTS = {
     "x #1": "12",
     "e\u2028f": None,
 }
-
-
-@pytest.fixture
-def dataset() -> Dataset:
-    samples = tuple(
-        Sample(id=name, payload=0, subject=subject) for name, subject in SUBJECTS.items()
-    )
-    return Dataset(
-        spec="hand:",
-        images=np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), np.uint8),
-        rows=np.arange(9),
-        samples=samples,
-        problems=(),
-        digest="d",
-    )
 
 
 def read(tmp_path: Path, dataset: Dataset, content: str | bytes) -> tuple[str, ...]:
@@ -367,23 +311,26 @@ def test_white_space_that_tells_two_names_apart(tmp_path: Path, dataset: Dataset
     for line in ("a.png", " a.png", "subject:bob", "subject:bob \n", "subject: bob "):
         with pytest.raises(DataError, match="differ in white space alone"):
             read(tmp_path, spaced, line)
-    assert read(tmp_path, spaced, "c.png") == ("c.png",) and read(
-        tmp_path, spaced, " f.png\r\r\n"
-    ) == (" f.png\r",)
-    assert read(tmp_path, spaced, '{"samples": [" a.png"]}') == (" a.png",)
-    assert read(tmp_path, spaced, '{"subjects": ["bob"]}') == ("b.png",)
+    for line, name in (
+        ("c.png", "c.png"),
+        (" f.png\r\r\n", " f.png\r"),
+        ('{"samples": [" a.png"]}', " a.png"),
+        ('{"subjects": ["bob"]}', "b.png"),
+    ):
+        assert read(tmp_path, spaced, line) == (name,)
 
 
 def test_missing_files_folders_and_giants_are_refused(tmp_path: Path, dataset: Dataset) -> None:
-    with pytest.raises(DataError, match="No such file"):
-        read_forget_file(tmp_path / "none.txt", dataset)
-    with pytest.raises(DataError, match="directory"):
-        read_forget_file(tmp_path, dataset)
     giant = tmp_path / "giant.txt"
     giant.touch()
     os.truncate(giant, 65 * 2**20)
-    with pytest.raises(DataError, match="too large"):
-        read_forget_file(giant, dataset)
+    for path, why in (
+        (tmp_path / "none.txt", "No such file"),
+        (tmp_path, "directory"),
+        (giant, "too large"),
+    ):
+        with pytest.raises(DataError, match=why):
+            read_forget_file(path, dataset)
 
 
 def test_a_request_is_told_in_one_line_with_the_same_pictures(dataset: Dataset) -> None:
@@ -392,9 +339,8 @@ def test_a_request_is_told_in_one_line_with_the_same_pictures(dataset: Dataset) 
         "forgets 4 of 9 pictures: all 2 of subject anna; all 1 of subject bob; d.png without a "
         "subject"
     )
-    assert (
-        describe_request(("a.png",), dataset) == "forgets 1 of 9 pictures: 1 of 2 of subject anna"
-    )
+    line = describe_request(("a.png",), dataset)
+    assert line == "forgets 1 of 9 pictures: 1 of 2 of subject anna"
     many = describe_request(dataset.ids, dataset)
     assert many.endswith("and 3 more") and "\u2028" not in many
     dataset.images[1] = dataset.images[0]

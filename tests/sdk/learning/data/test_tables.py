@@ -8,13 +8,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.sdk.learning.data.conftest import Draw, load, reasons
+from tests.sdk.learning.data.conftest import CASES, Draw, load, reasons
 
 from unplug.core import DataError
 from unplug.sdk.learning.data import describe, make_split
 from unplug.sdk.learning.data.sources.age_tables import age_of, near_column
 
-CASES = Path(__file__).resolve().parents[3] / "cases"
 ROWS = "1.png,20,anna\n2.png,21,anna\n3.png,40,ben\n4.png,41,ben\n5.png,60,cleo\n6.png,61,cleo\n"
 SIX = {
     f"{number}.png": name
@@ -139,10 +138,10 @@ def test_cells_that_no_column_explains_are_refused_with_their_line(
 
 def test_a_name_over_two_lines_is_no_name(spec: str) -> None:
     write(spec, 'path,age,subject\n1.png,20,"anna\n2.png,21,ben"\n3.png,40,cleo\n')
-    found = load(spec, "skip")
+    left = load(spec, "skip")
     assert (
-        found.ids == ("3.png",)
-        and "control character: a quote may be missing" in reasons(found)["1.png"]
+        left.ids == ("3.png",)
+        and "control character: a quote may be missing" in reasons(left)["1.png"]
     )
 
 
@@ -182,9 +181,9 @@ def test_what_may_be_a_range_is_named_for_what_it_is(text: str) -> None:
 )
 def test_words_for_nobody_are_nobody_and_are_told(spec: str, word: str) -> None:
     write(spec, f"path,age,subject\n1.png,20,{word}\n2.png,21,{word}\n3.png,40,ben\n")
-    found = load(spec)
-    assert [sample.subject for sample in found.samples] == [None, None, "ben"]
-    (line,) = found.told
+    dataset = load(spec)
+    assert [sample.subject for sample in dataset.samples] == [None, None, "ben"]
+    (line,) = dataset.told
     assert f"{word.strip()!r} (line 2) stands for nobody: 2 pictures" in line
 
 
@@ -199,12 +198,13 @@ def test_records_of_captions_are_read_as_tables_are(draw: Draw, tmp_path: Path) 
     for number in range(1, 6):
         draw(f"{number}.png")
     (tmp_path / "metadata.jsonl").write_text("\n".join(map(json.dumps, records)))
-    found = load(f"captions:{tmp_path}", "skip")
-    assert [sample.subject for sample in found.samples] == ["anna", None, None]
+    dataset = load(f"captions:{tmp_path}", "skip")
+    assert [sample.subject for sample in dataset.samples] == ["anna", None, None]
     assert (
-        "metadata.jsonl:4: subject '1,23E+11': a spreadsheet rounded it" in reasons(found)["4.png"]
+        "metadata.jsonl:4: subject '1,23E+11': a spreadsheet rounded it"
+        in reasons(dataset)["4.png"]
     )
-    assert "(metadata.jsonl:2) stands for nobody" in found.told[0]
+    assert "(metadata.jsonl:2) stands for nobody" in dataset.told[0]
     (tmp_path / "metadata.jsonl").write_text(
         json.dumps({"file_name": "1.png", "text": "a face", "person": "anna"})
     )
@@ -213,43 +213,43 @@ def test_records_of_captions_are_read_as_tables_are(draw: Draw, tmp_path: Path) 
     )
 
 
+ROUNDED, DATED = "a spreadsheet rounded it", "made a date of it"
+
+
 @pytest.mark.parametrize(
-    ("names", "why"),
+    ("name", "why"),
     [
-        (["1.00012E+11"], "a spreadsheet rounded it; different people may have become one"),
-        (['"1,23E+11"'], "a spreadsheet rounded it"),
-        (["1.0E11"], "a spreadsheet rounded it"),  # as Java writes it
-        (["1e+05"], "a spreadsheet rounded it"),  # as R writes it
-        (
-            ["12345678901234568.0"],
-            "a spreadsheet rounded it",
-        ),  # as pandas writes a column that has gaps
-        (["01-Mar"], "made a date of it"),
-        (["1-Mrz"], "made a date of it"),
-        (["2026-03-01 00:00:00"], "made a date of it"),
-        (["3/1/2026"], "made a date of it"),
-        (["#NAME?"], "spreadsheet's error"),
-        (["#REF!"], "spreadsheet's error"),
-        (["########"], "spreadsheet's error"),
-        (["=A2&B2"], "spreadsheet's formula"),
+        ("1.00012E+11", f"{ROUNDED}; different people may have become one"),
+        ('"1,23E+11"', ROUNDED),
+        ("1.0E11", ROUNDED),  # as Java writes it
+        ("1e+05", ROUNDED),  # as R writes it
+        ("12345678901234568.0", ROUNDED),  # as pandas writes a column that has gaps
+        ("01-Mar", DATED),
+        ("1-Mrz", DATED),
+        ("2026-03-01 00:00:00", DATED),
+        ("3/1/2026", DATED),
+        ("#NAME?", "spreadsheet's error"),
+        ("#REF!", "spreadsheet's error"),
+        ("########", "spreadsheet's error"),
+        ("=A2&B2", "spreadsheet's formula"),
     ],
 )
 def test_what_a_spreadsheet_did_to_names_is_refused_with_its_line(
-    spec: str, names: list[str], why: str
+    spec: str, name: str, why: str
 ) -> None:
-    write(spec, f"path,age,subject\n1.png,20,ben\n2.png,21,{names[0]}\n")
+    write(spec, f"path,age,subject\n1.png,20,ben\n2.png,21,{name}\n")
     with pytest.raises(DataError, match=r"1 of 2 samples .*2\.png: line 3: subject"):
         load(spec)
-    found = load(spec, "skip")
-    assert found.ids == ("1.png",) and why in reasons(found)["2.png"]
+    left = load(spec, "skip")
+    assert left.ids == ("1.png",) and why in reasons(left)["2.png"]
 
 
 def test_ids_that_a_spreadsheet_rounded_are_refused_too(spec: str) -> None:
     write(spec, "path,age,id\n1.png,20,1.00012E+11\n2.png,21,E11\n3.png,22,1e5\n")
-    found = load(spec, "skip")
+    left = load(spec, "skip")
     assert (
-        found.ids == ("E11", "1e5")
-        and "line 2: id '1.00012E+11': a spreadsheet rounded" in reasons(found)["1.00012E+11"]
+        left.ids == ("E11", "1e5")
+        and "line 2: id '1.00012E+11': a spreadsheet rounded" in reasons(left)["1.00012E+11"]
     )
 
 
@@ -297,10 +297,10 @@ def test_what_may_be_a_programs_doing_is_told(spec: str, names: list[str], told:
         spec,
         "path,age,subject\n" + "".join(f"{n}.png,20,{name}\n" for n, name in enumerate(names, 1)),
     )
-    found = load(spec)
-    assert any(told in line for line in found.told), found.told
+    dataset = load(spec)
+    assert any(told in line for line in dataset.told), dataset.told
     one = names[0].startswith("Jos")
-    assert len({sample.subject for sample in found.samples}) == (1 if one else len(set(names)))
+    assert len({sample.subject for sample in dataset.samples}) == (1 if one else len(set(names)))
 
 
 def test_names_that_nothing_is_wrong_with_are_not_spoken_of(spec: str) -> None:

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import random
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -35,22 +33,19 @@ from unplug.trust.bundle import (
 )
 from unplug.trust.bundle.x509_chain import check_chain, key_of, read_certificates
 
+from ..commands import called, refused
 from .test_bundle import make_bundle
-from .test_signing import call, fail
+from .test_signing import ORACLE, oracle
 
-ORACLE = os.environ.get("UNPLUG_MODEL_SIGNING")
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
-UNUSED = dict.fromkeys(
-    (
-        "content_commitment",
-        "key_encipherment",
-        "data_encipherment",
-        "key_agreement",
-        "encipher_only",
-        "decipher_only",
-    ),
-    False,
+UNUSED = (
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "encipher_only",
+    "decipher_only",
 )
 
 
@@ -86,25 +81,21 @@ class Holder:
             signs = {
                 "digital_signature": usage and not authority,
                 "key_cert_sign": authority,
-                "crl_sign": authority,
+                "crl_sign": authority or not usage,  # one of them there must be
             }
-            if not any(signs.values()):
-                signs["crl_sign"] = True
-            made = made.add_extension(x509.KeyUsage(**signs, **UNUSED), critical=True)
+            uses = x509.KeyUsage(**signs, **dict.fromkeys(UNUSED, False))
+            made = made.add_extension(uses, critical=True)
         if purpose is not None and not authority:
             made = made.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         if authority:
-            made = made.add_extension(
-                x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), critical=False
-            )
+            identifier = x509.SubjectKeyIdentifier.from_public_key(self.key.public_key())
+            made = made.add_extension(identifier, critical=False)
         issuer = above.key if above else self.key
-        made = made.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()), critical=False
-        )
+        known = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key())
+        made = made.add_extension(known, critical=False)
         if critical:
-            odd = x509.UnrecognizedExtension(
-                x509.ObjectIdentifier("1.3.6.1.4.1.99999.1"), b"\x05\x00"
-            )
+            number = x509.ObjectIdentifier("1.3.6.1.4.1.99999.1")
+            odd = x509.UnrecognizedExtension(number, b"\x05\x00")
             made = made.add_extension(odd, critical=True)
         self.certificate = made.sign(issuer, hashes.SHA256())
 
@@ -137,9 +128,7 @@ SIGNER = Holder("signer", MIDDLE)
 def verdict(*chain: Holder, roots: Sequence[Holder] = (ROOT,), now: datetime = NOW) -> str:
     """Why a chain is refused, or ""."""
     try:
-        found = check_chain(
-            [item.der for item in chain], [item.der for item in roots], now, "bundle"
-        )
+        key = check_chain([item.der for item in chain], [item.der for item in roots], now, "bundle")
     except Refused as refused:
         assert (
             refused.verdict == "certificate"
@@ -147,7 +136,7 @@ def verdict(*chain: Holder, roots: Sequence[Holder] = (ROOT,), now: datetime = N
             and len(str(refused)) < 600
         )
         return refused.why
-    assert found == key_of(chain[0].der)
+    assert key == key_of(chain[0].der)
     return ""
 
 
@@ -196,13 +185,13 @@ def test_harmed_certificates_are_refused() -> None:
     draw = random.Random(0)
     for _ in range(300):
         chain = [bytearray(SIGNER.der), bytearray(MIDDLE.der)]
-        item = draw.choice(chain)
+        harmed = draw.choice(chain)
         if draw.random() < 0.3:
-            del item[draw.randrange(len(item)) :]
+            del harmed[draw.randrange(len(harmed)) :]
         else:
-            item[draw.randrange(len(item))] ^= draw.randrange(1, 256)
+            harmed[draw.randrange(len(harmed))] ^= draw.randrange(1, 256)
         with pytest.raises(Refused) as caught:
-            check_chain([bytes(item) for item in chain], [ROOT.der], NOW, "bundle")
+            check_chain([bytes(harmed) for harmed in chain], [ROOT.der], NOW, "bundle")
         assert caught.value.verdict == "certificate"
 
 
@@ -219,18 +208,21 @@ class Desk:
         self.middle = Holder("middle", self.root, authority=True, valid=TODAY)
         self.signer = Holder("signer", self.middle, valid=TODAY)
         self.key = self.signer.write(folder / "key")
-        self.chain, self.anchor = (
-            pem(folder / "chain.pem", self.signer, self.middle),
-            pem(folder / "root.pem", self.root),
-        )
+        self.chain = pem(folder / "chain.pem", self.signer, self.middle)
+        self.anchor = pem(folder / "root.pem", self.root)
         self.bundle = make_bundle(folder / "age.unplug")
 
-    def sign(self, **changed: Any) -> None:
-        words = {"--key": self.key, "--chain": self.chain, "--name": "age"} | changed
-        call("sign", self.bundle, *(word for pair in words.items() for word in pair))
+    def sign(self) -> None:
+        called(f"bundle sign {self.bundle} --key {self.key} --chain {self.chain} --name age")
 
     def material(self) -> Any:
         return json.loads((self.bundle / "model.sig").read_bytes())["verificationMaterial"]
+
+    def refused(self, trust: Trust | None = None, **more: Any) -> Refused:
+        """Why it is; by its root unless told."""
+        with pytest.raises(Refused) as caught:
+            verify_bundle(self.bundle, trust or read_trust(self.anchor), **more)
+        return caught.value
 
 
 @pytest.fixture
@@ -240,21 +232,16 @@ def desk(tmp_path: Path) -> Desk:
 
 def test_a_bundle_is_signed_under_a_root_and_verified_by_it(desk: Desk, tmp_path: Path) -> None:
     desk.sign()
-    told = call("verify", desk.bundle, "--trust", desk.anchor)
+    told = called(f"bundle verify {desk.bundle} --trust {desk.anchor}")
     assert told["signed"] and told["publication"]["name"] == "age"
-    certificates = [
-        base64.b64decode(item["rawBytes"])
-        for item in desk.material()["x509CertificateChain"]["certificates"]
-    ]
+    listed = desk.material()["x509CertificateChain"]["certificates"]
+    certificates = [base64.b64decode(row["rawBytes"]) for row in listed]
     assert certificates == [desk.signer.der, desk.middle.der] and "publicKey" not in desk.material()
     pack_bundle(desk.bundle, tmp_path / "age.zip")
-    assert call("verify", tmp_path / "age.zip", "--trust", desk.anchor)["id"] == bundle_id(
-        desk.bundle
-    )
+    packed = called(f"bundle verify {tmp_path}/age.zip --trust {desk.anchor}")
+    assert packed["id"] == bundle_id(desk.bundle)
     (desk.bundle / "README.md").write_text("Another.")
-    with pytest.raises(Refused) as caught:
-        verify_bundle(desk.bundle, read_trust(desk.anchor))
-    assert caught.value.verdict in ("wrong-size", "changed")
+    assert desk.refused().verdict in ("wrong-size", "changed")
 
 
 def test_plain_keys_do_not_stand_for_certificates_nor_the_other_way_round(
@@ -262,88 +249,69 @@ def test_plain_keys_do_not_stand_for_certificates_nor_the_other_way_round(
 ) -> None:
     desk.sign()
     stranger = pem(tmp_path / "stranger.pem", Holder("root", authority=True, valid=TODAY))
-    for trust in (Trust(keys=(key_of(desk.signer.der),)), read_trust(stranger), Trust()):
-        with pytest.raises(Refused) as caught:
-            verify_bundle(desk.bundle, trust)
-        assert caught.value.verdict == "certificate"
-    with pytest.raises(Refused) as caught:
-        verify_bundle(desk.bundle, read_trust(desk.anchor), now=TODAY[1] + DAY)
-    assert (
-        caught.value.verdict == "certificate" and "not valid at validation time" in caught.value.why
-    )
-    call("sign", desk.bundle, "--key", desk.key, "--name", "age")
-    with pytest.raises(Refused) as caught:
-        verify_bundle(desk.bundle, read_trust(desk.anchor))
-    assert caught.value.verdict == "unknown-key"
+    for trust in (Trust(keys=(key_of(desk.signer.der),)), read_trust(stranger)):
+        assert desk.refused(trust).verdict == "certificate"
+    late = desk.refused(now=TODAY[1] + DAY)
+    assert late.verdict == "certificate" and "not valid at validation time" in late.why
+    called(f"bundle sign {desk.bundle} --key {desk.key} --name age")
+    assert desk.refused().verdict == "unknown-key"
 
 
 def test_another_signature_or_another_chain_is_refused(desk: Desk) -> None:
     desk.sign()
-    path, trust = desk.bundle / "model.sig", read_trust(desk.anchor)
+    path = desk.bundle / "model.sig"
     signed = json.loads(path.read_bytes())
-    other = Holder("signer", desk.middle, valid=TODAY)
-    chain = [{"rawBytes": base64.b64encode(item).decode()} for item in (other.der, desk.middle.der)]
     whole = signed["verificationMaterial"]["x509CertificateChain"]["certificates"]
-    wanted: dict[str, Any] = {
-        "bad-signature": {"x509CertificateChain": {"certificates": chain}},
-        "certificate": {"x509CertificateChain": {"certificates": []}},
-    }
-    odd = [
-        {"x509CertificateChain": {"certificates": whole}, "publicKey": {"hint": "0" * 64}},
-        {"x509CertificateChain": {"certificates": whole * 5}},
-        {"x509CertificateChain": {"certificates": [{"rawBytes": "AA"}]}},
-        {"x509CertificateChain": whole},
-        {"certificate": whole[0]},
-        {"x509CertificateChain": {"certificates": [7]}},
-        {
-            "x509CertificateChain": {
-                "certificates": [{"rawBytes": base64.b64encode(bytes(20_000)).decode()}]
-            }
-        },
-    ]
-    for expected, material in (*wanted.items(), *(("certificate", item) for item in odd)):
-        path.write_text(
-            json.dumps(signed | {"verificationMaterial": {**material, "tlogEntries": []}})
-        )
-        with pytest.raises(Refused) as caught:
-            verify_bundle(desk.bundle, trust)
-        assert caught.value.verdict == expected
+
+    def raw(*certificates: bytes) -> list[dict[str, str]]:
+        return [{"rawBytes": base64.b64encode(der).decode()} for der in certificates]
+
+    def listed(*certificates: Any) -> dict[str, Any]:
+        return {"x509CertificateChain": {"certificates": list(certificates)}}
+
+    other = Holder("signer", desk.middle, valid=TODAY)
+    for verdict, material in (
+        ("bad-signature", listed(*raw(other.der, desk.middle.der))),
+        ("certificate", listed()),
+        ("certificate", {**listed(*whole), "publicKey": {"hint": "0" * 64}}),
+        ("certificate", listed(*whole * 5)),
+        ("certificate", listed({"rawBytes": "AA"})),
+        ("certificate", listed(*raw(bytes(20_000)))),
+        ("certificate", listed(7)),
+        ("certificate", {"x509CertificateChain": whole}),
+        ("certificate", {"certificate": whole[0]}),
+    ):
+        changed = signed | {"verificationMaterial": {**material, "tlogEntries": []}}
+        path.write_text(json.dumps(changed))
+        assert desk.refused().verdict == verdict
 
 
 def test_what_cannot_be_signed_with_is_refused_before_anything_is_written(
     desk: Desk, tmp_path: Path
 ) -> None:
+    def chain(*holders: Holder) -> Path:
+        return pem(tmp_path / "tried.pem", *holders)
+
+    def refusal(key: Path, certificates: Path) -> str:
+        sign = f"bundle sign {desk.bundle} --key {key} --chain {certificates} --name age"
+        line = refused(sign)
+        assert not (desk.bundle / "model.sig").exists()
+        return line
+
     other = Holder("other", desk.root, valid=TODAY)
     late = Holder("signer", desk.root, valid=(NOW - 9000 * DAY, NOW - 8999 * DAY))
+    curve = Holder("signer", desk.root, valid=TODAY, curve=ec.SECP384R1())
     (tmp_path / "text.pem").write_text("no certificate")
-    cases = {
-        "it is not the private half of": (desk.key, pem(tmp_path / "other.pem", other, desk.root)),
-        "leads to no trusted root": (
-            late.write(tmp_path / "late"),
-            pem(tmp_path / "late.pem", late, desk.root),
-        ),
-        "it holds no certificates": (desk.key, tmp_path / "text.pem"),
-        "more than 8 certificates": (desk.key, pem(tmp_path / "many.pem", *([desk.signer] * 9))),
-        "another kind than P-256": (
-            desk.key,
-            pem(
-                tmp_path / "curve.pem",
-                Holder("signer", desk.root, valid=TODAY, curve=ec.SECP384R1()),
-            ),
-        ),
-    }
-    for why, (key, chain) in cases.items():
-        assert (
-            why
-            in fail(
-                "bundle", "sign", desk.bundle, "--key", key, "--chain", chain, "--name", "age"
-            ).line
-        )
-        assert not (desk.bundle / "model.sig").exists()
-    with pytest.raises(InputError, match="another key than --public"):
-        public = tmp_path / "other.pub"
-        public.write_text(key_of(other.der).pem)
-        load_signer(f"command:openssl dgst -sha256 -sign {desk.key}", public, desk.chain)
+    assert "it is not the private half of" in refusal(desk.key, chain(other, desk.root))
+    assert "leads to no trusted root" in refusal(
+        late.write(tmp_path / "late"), chain(late, desk.root)
+    )
+    assert "it holds no certificates" in refusal(desk.key, tmp_path / "text.pem")
+    assert "more than 8 certificates" in refusal(desk.key, chain(*[desk.signer] * 9))
+    assert "another kind than P-256" in refusal(desk.key, chain(curve))
+    (tmp_path / "other.pub").write_text(key_of(other.der).pem)
+    with pytest.raises(InputError, match="another key than `public`"):
+        load_signer("command:false", tmp_path / "other.pub", desk.chain)
 
 
 def test_a_command_signs_under_a_chain_and_a_release_takes_it(desk: Desk) -> None:
@@ -359,55 +327,15 @@ def test_openssf_model_signing_agrees_on_chains(desk: Desk, tmp_path: Path) -> N
     """It verifies what is signed here under the root, and refuses another; what it signs verifies
     here.
     """
-
-    def oracle(*words: object) -> int:
-        done = subprocess.run(
-            [str(ORACLE), *map(str, words)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return done.returncode
-
     desk.sign()
-    signature = desk.bundle / "model.sig"
-    verify_there = (
-        "verify",
-        "certificate",
-        desk.bundle,
-        "--signature",
-        signature,
-        "--certificate_chain",
-    )
-    assert oracle(*verify_there, desk.anchor) == 0
-    assert (
-        oracle(
-            *verify_there,
-            pem(tmp_path / "stranger.pem", Holder("root", authority=True, valid=TODAY)),
-        )
-        != 0
-    )
-    signature.unlink()
-    single, above = (
-        pem(tmp_path / "single.pem", desk.signer),
-        pem(tmp_path / "above.pem", desk.middle),
-    )
-    assert (
-        oracle(
-            "sign",
-            "certificate",
-            desk.bundle,
-            "--signature",
-            signature,
-            "--private_key",
-            desk.key,
-            "--signing_certificate",
-            single,
-            "--certificate_chain",
-            above,
-            "--no-ignore-git-paths",
-        )
-        == 0
+    certified = f"certificate {desk.bundle} --signature {desk.bundle}/model.sig"
+    verify_there = f"verify {certified} --certificate_chain"
+    stranger = pem(tmp_path / "stranger.pem", Holder("root", authority=True, valid=TODAY))
+    assert oracle(f"{verify_there} {desk.anchor}") and not oracle(f"{verify_there} {stranger}")
+    (desk.bundle / "model.sig").unlink()
+    single, above = pem(tmp_path / "one.pem", desk.signer), pem(tmp_path / "two.pem", desk.middle)
+    assert oracle(
+        f"sign {certified} --private_key {desk.key} --signing_certificate {single} "
+        f"--certificate_chain {above} --no-ignore-git-paths"
     )
     assert verify_bundle(desk.bundle, read_trust(desk.anchor)).publication is not None

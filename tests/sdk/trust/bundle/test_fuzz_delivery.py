@@ -18,9 +18,9 @@ from tests.mutations import mutated
 from unplug.core import UnplugError, peak_rss_bytes
 from unplug.trust.bundle import Trust, diff_bundles, make_key, pack_for, read_manifest, read_trust
 
+from ..commands import called
 from .test_bundle import make_bundle
 from .test_packs import tree
-from .test_signing import call
 
 FEW, MANY = 40, 2000
 MAX_GROWTH, MAX_SECONDS = 2**28, 20
@@ -36,18 +36,8 @@ class Honest:
         self.old, self.new = (folder / f"{name}.unplug" for name in ("old", "new"))
         for number, out in enumerate((self.old, self.new), 1):
             made = make_bundle(folder / f"made-{number}", random.Random(number).randbytes(8000))
-            call(
-                "sign",
-                made,
-                "--key",
-                folder / "key",
-                "--name",
-                "face-age",
-                "--number",
-                number,
-                "-o",
-                out,
-            )
+            words = f"--key {folder}/key --name face-age --number {number} -o {out}"
+            called(f"bundle sign {made} {words}")
         self.tree = tree(self.new)
 
 
@@ -93,10 +83,7 @@ def odd_json(draw: random.Random, folder: Path) -> None:
     if path.is_file() and not path.is_symlink():
         try:
             value = json.loads(path.read_bytes())
-        except (
-            ValueError,
-            RecursionError,
-        ):  # it was harmed before, by brackets without end for one
+        except (ValueError, RecursionError):  # it was harmed before, by brackets without end say
             return
         path.write_bytes(next(iter(mutated(value, 1, str(draw.random())))))
 

@@ -21,9 +21,8 @@ import pytest
 from unplug.core import IOSpec, TensorSpec, sha256_file
 from unplug.trust.bundle import make_key, read_trust, verify_bundle
 
-from ...cli.calls import fail
-from .test_bundle import edit, harm, make_bundle
-from .test_signing import call
+from ..commands import called, refused
+from .test_bundle import edit, harm, make_bundle, relinked
 
 STORES = ("play", "ios", "hub", "triton")
 SIDE = 4
@@ -52,241 +51,157 @@ def small_network() -> tuple[bytes, IOSpec]:
         ],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    image = {"layout": "NCHW", "range": (0.0, 1.0), "colour": "RGB"}
     spec = IOSpec(
-        inputs=(
-            TensorSpec(
-                name="image",
-                shape=(1, 3, SIDE, SIDE),
-                layout="NCHW",
-                range=(0.0, 1.0),
-                colour="RGB",
-            ),
-        ),
+        inputs=(TensorSpec(name="image", shape=(1, 3, SIDE, SIDE), **image),),
         outputs=(TensorSpec(name="age_logits", shape=(1, 5), layout="NG"),),
     )
     onnx.checker.check_model(proto)
     return proto.SerializeToString(), spec
 
 
+Shipped = tuple[Path, Path]
+Packs = dict[str, Path]
+
+
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
     """A signed release and the public key."""
     folder = tmp_path_factory.mktemp("shipped")
     raw, spec = small_network()
     bundle = make_bundle(folder / "made", raw, name="age.fp32.onnx", iospec=spec)
     make_key(folder / "key")
-    call(
-        "sign",
-        bundle,
-        "--key",
-        folder / "key",
-        "--name",
-        "face-age",
-        "--number",
-        7,
-        "-o",
-        folder / "seven.unplug",
-    )
-    return folder / "seven.unplug", folder / "key.pub"
+    out = folder / "seven.unplug"
+    called(f"bundle sign {bundle} --key {folder}/key --name face-age --number 7 -o {out}")
+    return out, folder / "key.pub"
+
+
+def all_stores(folder: Path) -> str:
+    return " ".join(f"--{store} {folder}/{store}" for store in STORES)
 
 
 @pytest.fixture(scope="module")
-def packs(shipped: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def packs(shipped: Shipped, tmp_path_factory: pytest.TempPathFactory) -> Packs:
     bundle, key = shipped
     out = tmp_path_factory.mktemp("packs")
-    call(
-        "pack",
-        bundle,
-        "--trust",
-        key,
-        *(word for store in STORES for word in (f"--{store}", out / store)),
-    )
+    called(f"bundle pack {bundle} --trust {key} {all_stores(out)}")
     return {store: out / store for store in STORES}
 
 
 def tree(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): sha256_file(path)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_a_pack_says_what_it_is(
-    packs: dict[str, Path], shipped: tuple[Path, Path], store: str
-) -> None:
+def test_a_pack_says_what_it_is(packs: Packs, shipped: Shipped, store: str) -> None:
     record = json.loads((packs[store] / PACK).read_text())
-    assert (
-        record["schema"] == "unplug-pack/1"
-        and record["store"] == store
-        and record["warning"] is None
-    )
+    assert (record["schema"], record["store"]) == ("unplug-pack/1", store)
+    assert record["warning"] is None
     assert record["bundle"] == sha256_file(shipped[0] / "manifest.json")
     assert record["signed_by"] == read_trust(shipped[1]).keys[0].hint
-    found = tree(packs[store])
-    del found[PACK]
-    assert {name: entry["sha256"] for name, entry in record["files"].items()} == found
+    there = tree(packs[store])
+    del there[PACK]
+    assert {name: entry["sha256"] for name, entry in record["files"].items()} == there
 
 
 @pytest.mark.parametrize("store", ["play", "ios", "hub"])
-def test_what_a_phone_gets_verifies_again(
-    packs: dict[str, Path], shipped: tuple[Path, Path], store: str
-) -> None:
+def test_what_a_phone_gets_verifies_again(packs: Packs, shipped: Shipped, store: str) -> None:
     (bundle,) = {path.parent for path in packs[store].rglob("model.sig")}
     assert tree(bundle) == tree(shipped[0])
     verify_bundle(bundle, read_trust(shipped[1]))
 
 
-def test_the_same_bundle_the_same_pack(
-    packs: dict[str, Path], shipped: tuple[Path, Path], tmp_path: Path
-) -> None:
-    call("pack", shipped[0], "-o", tmp_path / "seven.zip")
-    call(
-        "pack",
-        tmp_path / "seven.zip",
-        "--trust",
-        shipped[1],
-        *(f"--{store}={tmp_path / store}" for store in STORES),
-    )
+def test_the_same_bundle_the_same_pack(packs: Packs, shipped: Shipped, tmp_path: Path) -> None:
+    bundle, key = shipped
+    called(f"bundle pack {bundle} -o {tmp_path}/seven.zip")
+    called(f"bundle pack {tmp_path}/seven.zip --trust {key} {all_stores(tmp_path)}")
     for store in STORES:
         assert tree(tmp_path / store) == tree(packs[store]), store
     # over an older one of ours
-    call("pack", shipped[0], "--trust", shipped[1], "--ios", tmp_path / "ios")
+    called(f"bundle pack {bundle} --trust {key} --ios {tmp_path}/ios")
     assert tree(tmp_path / "ios") == tree(packs["ios"])
 
 
-HARM: list[tuple[str, Callable[[Path], object], str]] = [
-    (
-        "a changed file",
-        lambda b: harm(b, "README.md", lambda raw: raw + b" "),
-        "README.md was changed",
-    ),
-    ("a surplus file", lambda b: (b / "more").write_text("x"), "'more' is not in the manifest"),
-    (
-        "a link",
-        lambda b: ((b / "README.md").unlink(), (b / "README.md").symlink_to("/etc/hosts")),
-        "'README.md' is a link",
-    ),
-    (
-        "a failed gate",
-        lambda b: edit(b, lambda m: m["gates"][0].update(passed=False)),
-        "manifest.json is not the one",
-    ),
-    ("no signature", lambda b: (b / "model.sig").unlink(), "it is not signed"),
-]
-
-
-@pytest.mark.parametrize(("what", "change", "message"), HARM, ids=[what for what, _, _ in HARM])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda b: harm(b, "README.md", lambda raw: raw + b" "),
+            "README.md was changed",
+        ),
+        (lambda b: (b / "more").write_text("x"), "'more' is not in the manifest"),
+        (lambda b: relinked(b / "README.md"), "'README.md' is a link"),
+        (
+            lambda b: edit(b, lambda m: m["gates"][0].update(passed=False)),
+            "manifest.json is not the one",
+        ),
+        (lambda b: (b / "model.sig").unlink(), "it is not signed"),
+    ],
+)
 def test_what_does_not_verify_is_not_packed(
-    shipped: tuple[Path, Path],
-    tmp_path: Path,
-    what: str,
-    change: Callable[[Path], object],
-    message: str,
+    shipped: Shipped, tmp_path: Path, change: Callable[[Path], object], message: str
 ) -> None:
     bundle = Path(shutil.copytree(shipped[0], tmp_path / "harmed"))
     change(bundle)
     for store in STORES:
-        said = fail(
-            "bundle", "pack", bundle, "--trust", shipped[1], f"--{store}", tmp_path / "out", code=1
-        ).line
-        assert message in said and not (tmp_path / "out").exists()
+        pack = f"bundle pack {bundle} --trust {shipped[1]} --{store} {tmp_path}/out"
+        assert message in refused(pack, code=1) and not (tmp_path / "out").exists()
 
 
-def test_what_nobody_signed_is_packed_only_where_that_is_said(
-    shipped: tuple[Path, Path], tmp_path: Path
+def test_what_nobody_signed_is_packed_only_where_that_is_told(
+    shipped: Shipped, tmp_path: Path
 ) -> None:
     bundle = Path(shutil.copytree(shipped[0], tmp_path / "unsigned"))
-    assert "nobody is trusted" in fail("bundle", "pack", bundle, "--hub", tmp_path / "out").line
-    assert (
-        "unknown key"
-        in fail(
-            "bundle", "pack", bundle, "--hub", tmp_path / "out", "--allow-unsigned", code=1
-        ).line
-    )
+    pack = f"bundle pack {bundle} --hub {tmp_path}/hub"
+    assert "nobody is trusted" in refused(pack)
+    assert "unknown key" in refused(f"{pack} --allow-unsigned", code=1)
     (bundle / "model.sig").unlink()
-    made = call(
-        "pack",
-        bundle,
-        "--allow-unsigned",
-        "--hub",
-        tmp_path / "hub",
-        "--triton",
-        tmp_path / "triton",
-    )
+    made = called(f"{pack} --allow-unsigned --triton {tmp_path}/triton")
     assert made["hub"]["signed_by"] is None and "NOT SIGNED" in made["hub"]["warning"]
     assert "**not signed**" in (tmp_path / "hub" / "README.md").read_text()
-    assert (tmp_path / "triton" / "face_age" / "1" / "model.onnx").is_file(), (
-        "an unsigned number counts for nothing"
-    )
+    # an unsigned number counts for nothing
+    assert (tmp_path / "triton" / "face_age" / "1" / "model.onnx").is_file()
 
 
-def test_nothing_of_somebody_else_is_replaced(shipped: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_cannot_be_packed_is_one_line(shipped: Shipped, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
-    assert (
-        "was not written by this command"
-        in fail(
-            "bundle", "pack", shipped[0], "--trust", shipped[1], "--ios", tmp_path / "mine"
-        ).line
-    )
-    assert tree(tmp_path / "mine").keys() == {"thesis.txt"}
-    assert "nothing to write" in fail("bundle", "pack", shipped[0]).line
-    said = fail(
-        "bundle",
-        "pack",
-        shipped[0],
-        "--trust",
-        shipped[1],
-        "--play",
-        tmp_path / "p",
-        "--pack-name",
-        "7th",
-    ).line
-    assert "must begin with a letter" in said
-    assert (
-        "no name of a folder"
-        in fail(
-            "bundle",
-            "pack",
-            shipped[0],
-            "--trust",
-            shipped[1],
-            "--hub",
-            tmp_path / "p",
-            "--pack-name",
-            "../p",
-        ).line
-    )
-    assert not (tmp_path / "p").exists()
+    bundle, out = shipped[0], tmp_path / "out"
+    assert "nothing to write" in refused(f"bundle pack {bundle}")
+    for words, why in (
+        (f"--ios {tmp_path}/mine", "was not written by this command"),
+        (f"--play {out} --pack-name 7th", "must begin with a letter"),
+        (f"--hub {out} --pack-name ../p", "no name of a folder"),
+        (
+            f"--triton {out} --precision fp16",
+            "no ONNX file of the precision fp16; it has fp32",
+        ),
+    ):
+        assert why in refused(f"bundle pack {bundle} --trust {shipped[1]} {words}")
+        assert not out.exists() and tree(tmp_path / "mine").keys() == {"thesis.txt"}
 
 
 # Each store's form
+
+EVENTS = {"installationEventTypes": ["firstInstallation", "subsequentUpdate"]}
 
 
 @pytest.mark.parametrize(
     ("when", "play", "ios"),
     [
-        ("at-install", "install-time", "essential"),
-        ("after-install", "fast-follow", "prefetch"),
-        ("on-demand", "on-demand", "onDemand"),
+        ("at-install", "install-time", {"essential": EVENTS}),
+        ("after-install", "fast-follow", {"prefetch": EVENTS}),
+        ("on-demand", "on-demand", {"onDemand": {}}),
     ],
 )
 def test_when_it_comes(
-    shipped: tuple[Path, Path], tmp_path: Path, when: str, play: str, ios: str
+    shipped: Shipped, tmp_path: Path, when: str, play: str, ios: dict[str, Any]
 ) -> None:
-    call(
-        "pack",
-        shipped[0],
-        "--trust",
-        shipped[1],
-        "--when",
-        when,
-        "--play",
-        tmp_path / "play",
-        "--ios",
-        tmp_path / "ios",
+    bundle, key = shipped
+    called(
+        f"bundle pack {bundle} --trust {key} --when {when} --play {tmp_path}/play "
+        f"--ios {tmp_path}/ios"
     )
     module = tmp_path / "play" / "face_age"
     gradle = (module / "build.gradle.kts").read_text()
@@ -294,35 +209,22 @@ def test_when_it_comes(
     assert f'deliveryType.set("{play}")' in gradle
     dist = "{http://schemas.android.com/apk/distribution}"
     (declared,) = ElementTree.parse(module / "src" / "main" / "AndroidManifest.xml").getroot()
-    assert (
-        declared.attrib == {f"{dist}type": "ai-pack"}
-        and declared.find(f"{dist}delivery/{dist}{play}") is not None
-    )
+    assert declared.attrib == {f"{dist}type": "ai-pack"}
+    assert declared.find(f"{dist}delivery/{dist}{play}") is not None
     assert (module / "src" / "main" / "assets" / "face_age.unplug" / "manifest.json").is_file()
-    manifest = json.loads((tmp_path / "ios" / "Manifest.json").read_text())
-    events = (
-        {"installationEventTypes": ["firstInstallation", "subsequentUpdate"]}
-        if ios != "onDemand"
-        else {}
-    )
-    assert manifest == {
+    assert json.loads((tmp_path / "ios" / "Manifest.json").read_text()) == {
         "assetPackID": "face-age",
-        "downloadPolicy": {ios: events},
+        "downloadPolicy": ios,
         "fileSelectors": [{"directory": "face-age.unplug"}],
         "platforms": ["iOS"],
     }
-    assert (tmp_path / "ios" / manifest["fileSelectors"][0]["directory"]).is_dir(), (
-        "a path from where the tool is run"
-    )
+    assert (tmp_path / "ios" / "face-age.unplug").is_dir(), "a path from where the tool is run"
 
 
-def test_the_hub_reads_the_card(
-    packs: dict[str, Path], shipped: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_the_hub_reads_the_card(packs: Packs, shipped: Shipped, tmp_path: Path) -> None:
     from huggingface_hub import ModelCard
 
-    data = ModelCard.load(packs["hub"] / "README.md").data.to_dict()
-    assert data == {
+    assert ModelCard.load(packs["hub"] / "README.md").data.to_dict() == {
         "library_name": "unplug",
         "pipeline_tag": "image-classification",
         "tags": ["unplug", "machine-unlearning", "onnx"],
@@ -333,49 +235,35 @@ def test_the_hub_reads_the_card(
     for name, sha256 in tree(shipped[0] / "artifacts").items():
         assert f"| `artifacts/{name}` |" in text and sha256 in text
     assert "| forgotten &#40;gain&#41; | 0.01 | <= 0.1 |" in text
-    call(
-        "pack",
-        shipped[0],
-        "--trust",
-        shipped[1],
-        "--hub",
-        tmp_path / "hub",
-        "--license",
-        "apache-2.0: [\n- x",
-    )
-    assert ModelCard.load(tmp_path / "hub" / "README.md").data.license == "apache-2.0: [\n- x", (
-        "a text, whatever is in it"
-    )
+    odd = "apache-2.0: [\n- x"
+    called(f"bundle pack {shipped[0]} --trust {shipped[1]} --hub {tmp_path}/hub --license '{odd}'")
+    assert ModelCard.load(tmp_path / "hub" / "README.md").data.license == odd, "a text"
 
 
-def test_a_strangers_words_are_no_markup_on_the_hub(
-    shipped: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_strangers_words_are_no_markup_on_the_hub(shipped: Shipped, tmp_path: Path) -> None:
     bundle = Path(shutil.copytree(shipped[0], tmp_path / "odd"))
     (bundle / "model.sig").unlink()
     edit(bundle, lambda m: m["lineage"].update(method="x` <script>\n---\n| [a](http://b) |"))
-    call("pack", bundle, "--allow-unsigned", "--hub", tmp_path / "hub")
+    called(f"bundle pack {bundle} --allow-unsigned --hub {tmp_path}/hub")
     text = (tmp_path / "hub" / "README.md").read_text()
     assert "<script>" not in text and "](http" not in text and text.count("\n---\n") == 1
 
 
-def test_triton_gets_a_network_that_takes_batches(
-    packs: dict[str, Path], shipped: tuple[Path, Path]
-) -> None:
+def test_triton_gets_a_network_that_takes_batches(packs: Packs, shipped: Shipped) -> None:
     import onnxruntime
 
     model = packs["triton"] / "face_age" / "7" / "model.onnx"
     batch_N3HW = np.random.default_rng(1).random((6, 3, SIDE, SIDE), np.float32)
-    (said,) = onnxruntime.InferenceSession(model).run(None, {"image": batch_N3HW})
+    (logits_NG,) = onnxruntime.InferenceSession(model).run(None, {"image": batch_N3HW})
     old = onnxruntime.InferenceSession(shipped[0] / "artifacts" / "age.fp32.onnx")
     singles = [old.run(None, {"image": one[None]})[0] for one in batch_N3HW]
-    np.testing.assert_allclose(said, np.concatenate(singles), rtol=1e-5)
+    np.testing.assert_allclose(logits_NG, np.concatenate(singles), rtol=1e-5)
 
 
-def model_config() -> Any:
-    """Triton's own `ModelConfig` message, out of the package tritonclient; its file needs protobuf
-    alone.
-    """
+def test_tritons_own_message_reads_the_configuration(packs: Packs) -> None:
+    """`ModelConfig`, out of the package tritonclient; its file needs protobuf alone."""
+    from google.protobuf import text_format
+
     folder = os.environ.get("UNPLUG_TRITONCLIENT")
     if folder is None:
         pytest.skip("UNPLUG_TRITONCLIENT does not name a folder with the package tritonclient")
@@ -384,100 +272,54 @@ def model_config() -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
-
-
-def test_tritons_own_message_reads_the_configuration(packs: dict[str, Path]) -> None:
-    from google.protobuf import text_format
-
-    module = model_config()
-    found = text_format.Parse(
-        (packs["triton"] / "face_age" / "config.pbtxt").read_text(), module.ModelConfig()
-    )
-    assert (found.name, found.backend) == ("face_age", "onnxruntime")
-    assert found.max_batch_size == 32 and found.HasField("dynamic_batching")
-    assert [(item.name, item.data_type, list(item.dims)) for item in found.input] == [
-        ("image", module.DataType.Value("TYPE_FP32"), [3, SIDE, SIDE])
-    ]
-    assert [(item.name, list(item.dims)) for item in found.output] == [("age_logits", [5])]
-    assert found.version_policy.latest.num_versions == 1
-
-
-def test_triton_says_what_it_has(shipped: tuple[Path, Path], tmp_path: Path) -> None:
-    words = (
-        "bundle",
-        "pack",
-        shipped[0],
-        "--trust",
-        shipped[1],
-        "--triton",
-        tmp_path / "out",
-        "--precision",
-        "fp16",
-    )
-    assert "no ONNX file of the precision fp16; it has fp32" in fail(*words).line
-    assert not (tmp_path / "out").exists()
+    text = (packs["triton"] / "face_age" / "config.pbtxt").read_text()
+    config = text_format.Parse(text, module.ModelConfig())
+    assert (config.name, config.backend) == ("face_age", "onnxruntime")
+    assert config.max_batch_size == 32 and config.HasField("dynamic_batching")
+    ((name, kind, dims),) = [(row.name, row.data_type, [*row.dims]) for row in config.input]
+    assert (name, dims) == ("image", [3, SIDE, SIDE])
+    assert kind == module.DataType.Value("TYPE_FP32")
+    assert [(row.name, list(row.dims)) for row in config.output] == [("age_logits", [5])]
+    assert config.version_policy.latest.num_versions == 1
 
 
 BASE_XML = """<manifest xmlns:android="http://schemas.android.com/apk/res/android" package="com.example.app"
     android:versionCode="1"><uses-sdk android:minSdkVersion="26" android:targetSdkVersion="35" />
     <application android:hasCode="false" /></manifest>"""
+FRAMEWORK = Path("/usr/share/android-framework-res/framework-res.apk")
 
 
-def test_bundletool_takes_the_module(packs: dict[str, Path], tmp_path: Path) -> None:
-    """Google's bundletool, from an app that holds nothing but this pack; `aapt2` compiles the
-    manifests.
-    """
-    classpath, framework = (
-        os.environ.get("UNPLUG_BUNDLETOOL"),
-        Path("/usr/share/android-framework-res/framework-res.apk"),
-    )
-    if classpath is None or not framework.is_file() or shutil.which("aapt2") is None:
+def module_zip(folder: Path, name: str, manifest: str, assets: Path | None) -> Path:
+    """A module as bundletool takes it; `aapt2` compiles its manifest."""
+    (folder / "AndroidManifest.xml").write_text(manifest)
+    linked, out = folder / f"{name}.apk", folder / f"{name}.zip"
+    link = f"aapt2 link --proto-format -I {FRAMEWORK} --manifest {folder}/AndroidManifest.xml"
+    subprocess.run([*link.split(), "-o", linked], check=True)
+    with zipfile.ZipFile(linked) as source, zipfile.ZipFile(out, "w") as target:
+        target.writestr("manifest/AndroidManifest.xml", source.read("AndroidManifest.xml"))
+        for path in sorted(assets.rglob("*")) if assets else ():
+            if path.is_file():
+                target.write(path, f"assets/{path.relative_to(assets)}")
+    return out
+
+
+def test_bundletool_takes_the_module(packs: Packs, tmp_path: Path) -> None:
+    """Google's bundletool, from an app that holds nothing but this pack."""
+    classpath = os.environ.get("UNPLUG_BUNDLETOOL")
+    if classpath is None or not FRAMEWORK.is_file() or shutil.which("aapt2") is None:
         pytest.skip("UNPLUG_BUNDLETOOL names no classpath, or there is no aapt2 with its framework")
-    module = packs["play"] / "face_age"
-    (tmp_path / "base.xml").write_text(BASE_XML)
-    modules = {}
-    for name, manifest in (
-        ("base", tmp_path / "base.xml"),
-        ("face_age", module / "src" / "main" / "AndroidManifest.xml"),
-    ):
-        text = manifest.read_text().replace(
-            "<manifest ", '<manifest package="com.example.app" ', 1 if name != "base" else 0
-        )
-        (tmp_path / "AndroidManifest.xml").write_text(text)
-        linked = tmp_path / f"{name}.apk"
-        subprocess.run(
-            [
-                "aapt2",
-                "link",
-                "--proto-format",
-                "-I",
-                framework,
-                "--manifest",
-                tmp_path / "AndroidManifest.xml",
-                "-o",
-                linked,
-            ],
-            check=True,
-        )
-        modules[name] = tmp_path / f"{name}.zip"
-        with zipfile.ZipFile(linked) as source, zipfile.ZipFile(modules[name], "w") as target:
-            target.writestr("manifest/AndroidManifest.xml", source.read("AndroidManifest.xml"))
-            for path in (
-                sorted((module / "src" / "main" / "assets").rglob("*")) if name != "base" else ()
-            ):
-                if path.is_file():
-                    target.write(
-                        path, f"assets/{path.relative_to(module / 'src' / 'main' / 'assets')}"
-                    )
-    java = ["java", "-cp", classpath, "com.android.tools.build.bundletool.BundleToolMain"]
+    main = packs["play"] / "face_age" / "src" / "main"
+    package = '<manifest package="com.example.app" '
+    manifest = (main / "AndroidManifest.xml").read_text().replace("<manifest ", package, 1)
+    base = module_zip(tmp_path, "base", BASE_XML, None)
+    pack = module_zip(tmp_path, "face_age", manifest, main / "assets")
+
+    def bundletool(words: str) -> bytes:
+        java = ["java", "-cp", classpath, "com.android.tools.build.bundletool.BundleToolMain"]
+        return subprocess.run([*java, *words.split()], check=True, capture_output=True).stdout
+
     out = tmp_path / "app.aab"
-    paths = ",".join(str(path) for path in modules.values())
-    subprocess.run([*java, "build-bundle", f"--modules={paths}", f"--output={out}"], check=True)
-    done = subprocess.run(
-        [*java, "dump", "manifest", f"--bundle={out}", "--module=face_age"],
-        check=True,
-        capture_output=True,
-    )
-    assert b'dist:type="ai-pack"' in done.stdout and b"dist:fast-follow" in done.stdout
-    subprocess.run([*java, "validate", f"--bundle={out}"], check=True, capture_output=True)
+    bundletool(f"build-bundle --modules={base},{pack} --output={out}")
+    dumped = bundletool(f"dump manifest --bundle={out} --module=face_age")
+    assert b'dist:type="ai-pack"' in dumped and b"dist:fast-follow" in dumped
+    bundletool(f"validate --bundle={out}")

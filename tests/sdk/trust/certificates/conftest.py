@@ -27,6 +27,22 @@ from ..bundle.test_bundle import make_bundle
 PERSON, REQUEST = "subject:ada-lovelace", "TICKET-17"
 LEDGER_SIGNER = LedgerSigner(name="tests.example", seed=bytes(range(32)))
 LATER = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+WORDS: dict[str, Any] = {
+    "issuer": "Example Ltd",
+    "places": [
+        said_place("backups=kept: overwritten after 30 days"),
+        said_place("deltas=none found"),
+    ],
+}
+COLUMNS = ("path", "kind", "standing", "samples", "goes_by")
+PLACES = (
+    ("csv:faces", "data", "holds", 3, ""),
+    ("/c/one.npy", "cache: pixels", "holds", None, ""),
+    ("/srv/ada-lovelace/original", "checkpoint", "remembers", 3, ""),
+    ("/srv/.age.unplug.release/x", "checkpoint", "remembers", 3, ""),
+    ("/srv/unlearned", "checkpoint", "forgot", 3, ""),
+    ("/srv/stray.unplug", "bundle", "unknown", None, "no weights"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +56,11 @@ class Case:
     public: Path
     trace: Path
     issued: Issued
+
+    def issue(self, request: str = REQUEST, *, out: str = "new", **changed: Any) -> Issued:
+        """Another certificate by the same key."""
+        known = {"ledger": self.ledger, "bundle": self.bundle, "signer": self.signer, "now": LATER}
+        return issue_certificate(request, out=self.folder / out, **(known | changed))
 
 
 def whole_bundle(folder: Path) -> Path:
@@ -75,50 +96,12 @@ def a_trace(path: Path, **changed: Any) -> str:
     """What `unplug trace --out` writes of somebody whose cache was purged; its hash, as the ledger
     keeps it.
     """
-    places = [
-        {"path": "csv:faces", "kind": "data", "standing": "holds", "samples": 3, "goes_by": ""},
-        {
-            "path": "/c/one.npy",
-            "kind": "cache: pixels",
-            "standing": "holds",
-            "samples": None,
-            "goes_by": "",
-        },
-        {
-            "path": "/srv/ada-lovelace/original",
-            "kind": "checkpoint",
-            "standing": "remembers",
-            "samples": 3,
-            "goes_by": "",
-        },
-        {
-            "path": "/srv/.age.unplug.release/x",
-            "kind": "checkpoint",
-            "standing": "remembers",
-            "samples": 3,
-            "goes_by": "",
-        },
-        {
-            "path": "/srv/unlearned",
-            "kind": "checkpoint",
-            "standing": "forgot",
-            "samples": 3,
-            "goes_by": "",
-        },
-        {
-            "path": "/srv/stray.unplug",
-            "kind": "bundle",
-            "standing": "unknown",
-            "samples": None,
-            "goes_by": "no weights",
-        },
-    ]
     value = {
         "nonce": "ab" * 32,
         "person": PERSON,
         "data": "csv:faces",
         "searched": ["/srv"],
-        "places": places,
+        "places": [dict(zip(COLUMNS, row, strict=True)) for row in PLACES],
         "purged": ["/c/one.npy"],
         "out_of_reach": "phones",
         **changed,
@@ -134,57 +117,46 @@ def a_ledger(folder: Path) -> Ledger:
     return made
 
 
+def record_release(ledger: Ledger, bundle: Path, *ids: str) -> None:
+    """As `unplug ledger record release --file` does it."""
+    ledger.record("release", ids, facts={"sha256 manifest.json": bundle_id(bundle)})
+
+
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Case:
     """Nobody may write to its files."""
     folder = tmp_path_factory.mktemp("certificate")
     bundle, ledger = whole_bundle(folder), a_ledger(folder)
     make_key(folder / "release.key")
-    signer = load_signer(str(folder / "release.key"))
     ledger.add([PERSON, "subject:somebody-else"], id="TICKET-16", identity="a letter")
     ledger.add([PERSON], id=REQUEST, identity="passport seen")
     ledger.record("step", [REQUEST], facts={"trace_sha256": a_trace(folder / "trace.json")})
-    ledger.record(
-        "release", [REQUEST, "TICKET-16"], facts={"sha256 manifest.json": bundle_id(bundle)}
-    )
+    record_release(ledger, bundle, REQUEST, "TICKET-16")
     ledger.record("informed", [REQUEST], note="the labelling company")
     ledger.record("answered", [REQUEST])
-    issued = issue_certificate(
-        REQUEST,
-        ledger=ledger,
-        bundle=bundle,
-        signer=signer,
-        out=folder / "out",
-        traces={"server": folder / "trace.json"},
-        places=[
-            said_place("backups=kept: overwritten after 30 days"),
-            said_place("deltas=none found"),
-        ],
-        issuer="Example Ltd",
-        now=LATER,
-    )
+    parts: dict[str, Any] = {
+        "bundle": bundle,
+        "ledger": ledger,
+        "signer": load_signer(str(folder / "release.key")),
+    }
+    traces = {"server": folder / "trace.json"}
     return Case(
         folder=folder,
-        bundle=bundle,
-        ledger=ledger,
-        signer=signer,
         public=folder / "release.key.pub",
         trace=folder / "trace.json",
-        issued=issued,
+        issued=issue_certificate(
+            REQUEST, out=folder / "out", traces=traces, now=LATER, **parts, **WORDS
+        ),
+        **parts,
     )
 
 
 @pytest.fixture
 def case(made: Case, tmp_path: Path) -> Case:
     """A copy whose bundle and certificate may be harmed."""
-    shutil.copytree(made.bundle, tmp_path / "age.unplug")
-    shutil.copytree(made.issued.folder, tmp_path / "out")
-    return replace(
-        made,
-        folder=tmp_path,
-        bundle=tmp_path / "age.unplug",
-        issued=replace(made.issued, folder=tmp_path / "out"),
-    )
+    bundle = Path(shutil.copytree(made.bundle, tmp_path / "age.unplug"))
+    out = Path(shutil.copytree(made.issued.folder, tmp_path / "out"))
+    return replace(made, folder=tmp_path, bundle=bundle, issued=replace(made.issued, folder=out))
 
 
 def digest(path: Path) -> str:

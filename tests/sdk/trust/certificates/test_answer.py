@@ -4,32 +4,28 @@ and is no legal advice.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from unplug.core import CheckFailed, InputError, OutputError
-from unplug.sdk.cli import main
-from unplug.trust.certificates import draft_answer, issue_certificate
+from unplug.trust.certificates import draft_answer
 
+from ..commands import called, refused
 from .conftest import PERSON, REQUEST, Case, a_ledger, a_trace
 
 OPEN = "[TO FILL IN: "
 
 
 def test_a_certificate_fills_what_it_knows(made: Case, tmp_path: Path) -> None:
-    said = made.issued.certificate
+    certificate = made.issued.certificate
     without = draft_answer(REQUEST, made.ledger, tmp_path / "a").read_text(encoding="utf-8")
-    text = draft_answer(REQUEST, made.ledger, tmp_path / "b", said).read_text(encoding="utf-8")
+    draft = draft_answer(REQUEST, made.ledger, tmp_path / "b", certificate)
+    text = draft.read_text(encoding="utf-8")
     assert text.startswith("> This draft is no legal advice.") and REQUEST in text
-    assert OPEN in text and text.count(OPEN) < without.count(OPEN)
-    assert PERSON not in text and "lovelace" not in text and "/srv" not in text
-    assert not [
-        line for line in text.splitlines() if "{{" in line or "{%" in line or "None" in line
-    ]
-    assert all(f"- {line.place}: {line.outcome}" in text for line in said.places)
+    assert 0 < text.count(OPEN) < without.count(OPEN)
+    assert not [word for word in ("lovelace", "/srv", "{{", "{%", "None") if word in text]
+    assert all(f"- {line.place}: {line.outcome}" in text for line in certificate.places)
     assert "the labelling company" in text
 
 
@@ -38,10 +34,8 @@ def test_a_refusal_says_so_and_why_and_where_to_complain(tmp_path: Path) -> None
     ledger.add([PERSON], id=REQUEST)
     ledger.refuse(REQUEST, "it is *not* about a model <of ours>")
     answer = draft_answer(REQUEST, ledger, tmp_path / "out").read_text(encoding="utf-8")
-    assert (
-        r"it is \*not\* about a model \<of ours\>" in answer and "supervisory authority" in answer
-    )
-    assert "made to forget" not in answer
+    assert r"it is \*not\* about a model \<of ours\>" in answer
+    assert "supervisory authority" in answer and "made to forget" not in answer
     with pytest.raises(InputError, match="no such request"):
         draft_answer("TICKET-1", ledger, tmp_path / "other")
 
@@ -58,59 +52,34 @@ def test_who_was_only_held_out_is_told_so_and_gets_no_certificate(
     case: Case, tmp_path: Path
 ) -> None:
     ledger = a_ledger(tmp_path)
+
+    def touched(id: str, samples: str, held_out: str) -> str:
+        facts = {"model_sha256": "1" * 64, "data_digest": "2" * 64}
+        facts |= {"samples": samples, "held_out": held_out}
+        ledger.record("touched", [id], facts=facts)
+        return draft_answer(id, ledger, tmp_path / f"draft-{id}").read_text(encoding="utf-8")
+
     ledger.add([PERSON], id=REQUEST)
-    model = {"model_sha256": "1" * 64, "data_digest": "2" * 64}
-    ledger.record("touched", [REQUEST], facts={**model, "samples": "0", "held_out": "3"})
     ledger.record("step", [REQUEST], facts={"trace_sha256": a_trace(tmp_path / "trace.json")})
-    ledger.record("answered", [REQUEST])
-    answer = draft_answer(REQUEST, ledger, tmp_path / "drafts").read_text(encoding="utf-8")
+    answer = touched(REQUEST, "0", "3")
     assert "No model of ours was trained on data about you" in answer and "We searched" in answer
     with pytest.raises(CheckFailed, match="unplug certificate templates TICKET-17"):
-        issue_certificate(
-            REQUEST,
-            ledger=ledger,
-            bundle=case.bundle,
-            signer=case.signer,
-            out=tmp_path / "certificate",
-        )
+        case.issue(ledger=ledger)
     ledger.add([PERSON], id="TICKET-2")
     for samples, held_out in (("4", "3"), ("0", "0")):
-        ledger.record(
-            "touched", ["TICKET-2"], facts={**model, "samples": samples, "held_out": held_out}
-        )
-        answer = draft_answer("TICKET-2", ledger, tmp_path / "other").read_text(encoding="utf-8")
+        answer = touched("TICKET-2", samples, held_out)
         assert "No model of ours" not in answer and "issue a certificate" in answer
-    ledger.withdraw("TICKET-2")
-    with pytest.raises(CheckFailed, match="is withdrawn"):
-        issue_certificate(
-            "TICKET-2",
-            ledger=ledger,
-            bundle=case.bundle,
-            signer=case.signer,
-            out=tmp_path / "certificate",
-        )
 
 
 def test_the_command_takes_a_certificate_with_its_key_alone(made: Case, tmp_path: Path) -> None:
-    words = [
-        "certificate",
-        "templates",
-        REQUEST,
-        "--ledger",
-        str(made.folder / "ledger.db"),
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    given = ["--certificate", str(made.issued.file), "--key", str(made.public)]
-    assert CliRunner().invoke(main, [*words, *given[:2]]).exit_code == 2
-    done = CliRunner().invoke(main, [*words, *given, "--json"])
-    found = json.loads(done.stdout)
-    assert (
-        done.exit_code == 0
-        and found["to_fill_in"] > 0
-        and found["files"] == [str(tmp_path / "out" / "answer.md")]
-    )
-    other = CliRunner().invoke(
-        main, [*(word.replace(REQUEST, "TICKET-16") for word in words), *given]
-    )
-    assert other.exit_code == 2 and "is about the request TICKET-17" in other.stderr
+    def words(request: str) -> str:
+        return (
+            f"certificate templates {request} --ledger {made.folder}/ledger.db "
+            f"--out {tmp_path}/out --certificate {made.issued.file}"
+        )
+
+    refused(words(REQUEST))
+    told = called(f"{words(REQUEST)} --key {made.public}")
+    assert told["to_fill_in"] > 0 and told["files"] == [str(tmp_path / "out" / "answer.md")]
+    other = refused(f"{words('TICKET-16')} --key {made.public}")
+    assert "is about the request TICKET-17" in other

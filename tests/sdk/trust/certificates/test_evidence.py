@@ -4,25 +4,21 @@ that measures.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import TypeAdapter
 
 from unplug.sdk.evidence.auditing import AuditReport
-from unplug.trust.bundle import read_manifest
-from unplug.trust.certificates.evidence import evidence_of
 
 from .conftest import Case
 
 
 def test_the_numbers_are_those_of_the_audit(made: Case) -> None:
-    raw = Path(made.bundle / "reports" / "audit.json").read_bytes()
+    raw = (made.bundle / "reports" / "audit.json").read_bytes()
     audit: AuditReport = TypeAdapter(AuditReport).validate_json(raw)
-    evidence = evidence_of(made.bundle, read_manifest(made.bundle))
+    evidence = made.issued.certificate.evidence
     released, never = audit.model("unlearned"), audit.model("retrained")
     assert [(line.attack, line.model, line.never_saw, line.gap) for line in evidence.attacks] == [
-        (name, found.auc, never.attacks[name].auc, found.gap)
-        for name, found in sorted(released.attacks.items())
+        (name, attack.auc, never.attacks[name].auc, attack.gap)
+        for name, attack in sorted(released.attacks.items())
     ]
     assert evidence.use[0].error == released.utility["test"].error
     assert (evidence.too_few, evidence.skipped) == (audit.too_few, audit.skipped)

@@ -4,11 +4,10 @@ bounded time and memory.
 
 from __future__ import annotations
 
-import base64
 import json
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from hypothesis import strategies as st
 from tests.mutations import mutated
 
 from unplug.core import CheckFailed, InputError, UnplugError, peak_rss_bytes
-from unplug.trust.bundle import canonical, pae
-from unplug.trust.bundle.signed_json import PAYLOAD_TYPE, STATEMENT_TYPE
+from unplug.trust.bundle import STATEMENT_TYPE, canonical, dsse, pae
 from unplug.trust.certificates import (
     CertificatePolicy,
     check_certificate,
@@ -34,96 +32,84 @@ MANY = 300
 MAX_GROWTH = 2**27  # bytes, over all of them
 
 
-def envelope(case: Case, payload: bytes, kind: str = PAYLOAD_TYPE) -> dict[str, Any]:
+def envelope(case: Case, payload: bytes) -> dict[str, Any]:
     """What the case's key signs, whatever it is."""
-    signature = base64.b64encode(case.signer.sign(pae(payload))).decode()
-    return {
-        "payload": base64.b64encode(payload).decode(),
-        "payloadType": kind,
-        "signatures": [{"keyid": case.signer.key.hint, "sig": signature}],
-    }
+    return dsse(payload, case.signer.sign(pae(payload)), case.signer.key.hint)
 
 
 def lines(case: Case) -> list[dict[str, Any]]:
     return [envelope(case, payload) for payload in payloads(case.issued.certificate)]
 
 
+def joined(envelopes: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(canonical(line) + b"\n" for line in envelopes)
+
+
 def first(case: Case, payload: bytes) -> bytes:
     """The file with another first statement under the right signature."""
-    return b"".join(canonical(item) + b"\n" for item in [envelope(case, payload), *lines(case)[1:]])
+    return joined([envelope(case, payload), *lines(case)[1:]])
 
 
 def statement(case: Case, **changed: Any) -> bytes:
-    value = json.loads(payloads(case.issued.certificate)[0])
-    return canonical(value | changed)
+    return canonical(json.loads(payloads(case.issued.certificate)[0]) | changed)
 
 
-def changed_line(case: Case, change: Callable[[dict[str, Any]], object]) -> bytes:
-    found = lines(case)
-    change(found[0])
-    return b"".join(json.dumps(item).encode() + b"\n" for item in found)
+def stated(**changed: Any) -> Callable[[Case], bytes]:
+    return lambda case: first(case, statement(case, **changed))
 
 
-def predicate(case: Case, **changed: Any) -> bytes:
-    return first(case, statement(case, predicate={**asdict(case.issued.certificate), **changed}))
+def enveloped(change: Callable[[dict[str, Any]], object]) -> Callable[[Case], bytes]:
+    def made(case: Case) -> bytes:
+        envelopes = lines(case)
+        change(envelopes[0])
+        return joined(envelopes)
+
+    return made
 
 
+def predicate(**changed: Any) -> Callable[[Case], bytes]:
+    return lambda case: stated(predicate={**asdict(case.issued.certificate), **changed})(case)
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
 HOSTILE: dict[str, Callable[[Case], bytes]] = {
     "nothing": lambda case: b"",
-    "one line": lambda case: canonical(lines(case)[0]) + b"\n",
-    "no end": lambda case: b"\n".join(canonical(item) for item in lines(case)),
-    "nine lines": lambda case: b"".join(canonical(item) + b"\n" for item in lines(case) * 2),
-    "another order": lambda case: b"".join(
-        canonical(item) + b"\n" for item in reversed(lines(case))
-    ),
+    "one line": lambda case: joined(lines(case)[:1]),
+    "no end": lambda case: joined(lines(case))[:-1],
+    "nine lines": lambda case: joined(lines(case) * 2),
+    "another order": lambda case: joined(reversed(lines(case))),
     "huge": lambda case: b" " * (MAX_BYTES + 1),
-    "deep": lambda case: b"[" * 100_000 + b"]" * 100_000 + b"\n" * 4,
-    "deep payload": lambda case: first(case, b"[" * 100_000 + b"]" * 100_000),
+    "deep": lambda case: DEEP + b"\n" * 4,
+    "deep payload": lambda case: first(case, DEEP),
     "a key twice": lambda case: (
         b'{"payload":"e30=","payload":"e30=","payloadType":"x","signatures":[]}\n' + b"{}\n" * 3
     ),
     "not JSON": lambda case: b"certificate\n" * 4,
     "binary": lambda case: bytes(range(256)) * 4 + b"\n" * 4,
     "a list": lambda case: b"[]\n" * 4,
-    "a field more": lambda case: changed_line(case, lambda item: item.update(more=1)),
-    "a foreign payload type": lambda case: changed_line(
-        case, lambda item: item.update(payloadType="text/plain")
-    ),
-    "wrong base64": lambda case: changed_line(case, lambda item: item.update(payload="e30")),
-    "base64 of two spellings": lambda case: changed_line(
-        case, lambda item: item.update(payload="e31=")
-    ),
-    "base64 that is a number": lambda case: changed_line(case, lambda item: item.update(payload=7)),
-    "no signature": lambda case: changed_line(case, lambda item: item.update(signatures=[])),
-    "too many signatures": lambda case: changed_line(
-        case, lambda item: item.update(signatures=item["signatures"] * 9)
-    ),
-    "a signature of nothing": lambda case: changed_line(
-        case, lambda item: item["signatures"][0].update(sig="")
-    ),
-    "a key that is a number": lambda case: changed_line(
-        case, lambda item: item["signatures"][0].update(keyid=1)
-    ),
-    "another statement": lambda case: first(
-        case, statement(case, _type="https://in-toto.io/Statement/v0.1")
-    ),
-    "another predicate": lambda case: first(
-        case, statement(case, predicateType="https://slsa.dev/provenance/v1")
-    ),
+    "a field more": enveloped(lambda line: line.update(more=1)),
+    "a foreign payload type": enveloped(lambda line: line.update(payloadType="text/plain")),
+    "wrong base64": enveloped(lambda line: line.update(payload="e30")),
+    "base64 of two spellings": enveloped(lambda line: line.update(payload="e31=")),
+    "base64 that is a number": enveloped(lambda line: line.update(payload=7)),
+    "no signature": enveloped(lambda line: line.update(signatures=[])),
+    "too many signatures": enveloped(lambda line: line.update(signatures=line["signatures"] * 9)),
+    "a signature of nothing": enveloped(lambda line: line["signatures"][0].update(sig="")),
+    "a key that is a number": enveloped(lambda line: line["signatures"][0].update(keyid=1)),
+    "another statement": stated(_type="https://in-toto.io/Statement/v0.1"),
+    "another predicate": stated(predicateType="https://slsa.dev/provenance/v1"),
     "no predicate": lambda case: first(
         case, canonical({"_type": STATEMENT_TYPE, "predicateType": CERTIFICATE})
     ),
-    "another schema": lambda case: predicate(case, schema="unplug-certificate/2"),
-    "a field unknown": lambda case: predicate(case, name="Ada"),
+    "another schema": predicate(schema="unplug-certificate/2"),
+    "a field unknown": predicate(name="Ada"),
     "a number beyond all": lambda case: first(
         case, statement(case).replace(b'"bytes":', b'"bytes":1e999,"x":')
     ),
     "a lone surrogate": lambda case: first(
         case, statement(case).replace(b"Example Ltd", b"\\ud800")
     ),
-    "a checkpoint of nobody": lambda case: predicate(
-        case, ledger={"vkey": "x", "checkpoint": "", "entries": []}
-    ),
+    "a checkpoint of nobody": predicate(ledger={"vkey": "x", "checkpoint": "", "entries": []}),
 }
 
 
@@ -136,25 +122,22 @@ def test_what_is_no_certificate_is_refused_in_one_line(case: Case, name: str) ->
 
 
 def test_views_that_do_not_belong_to_it_are_refused(case: Case) -> None:
-    other = payloads(
-        replace(case.issued.certificate, issuer="Another Ltd", issued="2020-01-01T00:00:00Z")
-    )
     for number, kind in enumerate(KINDS[1:], 1):
-        found = lines(case)
-        value = json.loads(other[number])
+        envelopes = lines(case)
+        value = json.loads(payloads(case.issued.certificate)[number])
         value["predicate"]["more"] = 1
-        found[number] = envelope(case, canonical(value))
-        case.issued.file.write_bytes(b"".join(canonical(item) + b"\n" for item in found))
+        envelopes[number] = envelope(case, canonical(value))
+        case.issued.file.write_bytes(joined(envelopes))
         with pytest.raises(CheckFailed, match="does not say what its certificate says") as caught:
             open_certificate(case.issued.file, case.signer.key)
         assert kind.split("/", 3)[-1] in str(caught.value)
 
 
 def test_a_second_signature_of_somebody_else_is_passed_over(case: Case) -> None:
-    found = lines(case)
-    for item in found:
-        item["signatures"].insert(0, {"keyid": "somebody", "sig": "AAAA"})
-    case.issued.file.write_bytes(b"".join(canonical(item) + b"\n" for item in found))
+    envelopes = lines(case)
+    for line in envelopes:
+        line["signatures"].insert(0, {"keyid": "somebody", "sig": "AAAA"})
+    case.issued.file.write_bytes(joined(envelopes))
     assert open_certificate(case.issued.file, case.signer.key) == case.issued.certificate
 
 
@@ -185,12 +168,12 @@ def judged(case: Case, raw: bytes) -> None:
         file = Path(folder) / "certificate.intoto.jsonl"
         file.write_bytes(raw)
         try:
-            found = check_certificate(file, case.signer.key, case.bundle)
+            checked = check_certificate(file, case.signer.key, case.bundle)
         except UnplugError:
             return
         finally:
             assert [path.name for path in Path(folder).iterdir()] == [file.name]
-        assert found.certificate == case.issued.certificate or found.problems
+        assert checked.certificate == case.issued.certificate or checked.problems
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""What a search found becomes one line for each kind of place, without a path; the operator's word
+"""What a search met becomes one line for each kind of place, without a path; the operator's word
 is marked as such.
 """
 
@@ -9,25 +9,25 @@ from dataclasses import replace
 import pytest
 
 from unplug.core import InputError
-from unplug.trust.certificates import PLACES, TracedPlace, said_place
-from unplug.trust.certificates.places import (
-    SEARCHED,
+from unplug.trust.certificates import (
+    PLACES,
+    TracedPlace,
     TraceFile,
     kept_facts,
-    place_lines,
-    read_trace,
     remainder,
     remainder_on_record,
+    said_place,
 )
+from unplug.trust.certificates.places import SEARCHED, place_lines, read_trace
 
 from .conftest import REQUEST, Case
 
+KEPT = "kept: raw data (1), work folders (1), checkpoints (1)"
 
-def test_every_kind_of_place_is_said_something_of(made: Case) -> None:
-    found = {
-        line.place: (line.outcome, line.count, line.by) for line in made.issued.certificate.places
-    }
-    assert found == {
+
+def test_something_is_told_of_every_kind_of_place(made: Case) -> None:
+    lines = made.issued.certificate.places
+    assert {line.place: (line.outcome, line.count, line.by) for line in lines} == {
         "raw data": ("kept", 1, "search"),
         "caches": ("deleted", 1, "search"),
         "work folders": ("kept", 1, "search"),
@@ -47,50 +47,40 @@ def test_nothing_searched_is_nothing_known() -> None:
     assert {(line.outcome, line.by) for line in lines} == {("unknown", "nobody")}
 
 
-KEPT = "kept: raw data (1), work folders (1), checkpoints (1)"
-
-
 def test_what_holds_is_told_apart_from_what_stays(made: Case) -> None:
     """By whoever verifies a certificate, and by whoever records an answer, as far as the ledger
     knows.
     """
     places = made.issued.certificate.places
     assert remainder(places) == f"{KEPT}, backups; not known: earlier bundles, copies and phones"
+    assert remainder([replace(line, outcome="deleted", why="") for line in places]) == ""
     request = made.ledger.requests()[REQUEST]
-    (entry,) = [entry.sequence for entry in request.history if "trace_sha256" in entry.facts]
-    trace, _ = read_trace(made.trace, request, "server")
-    facts = {
+    (search,) = [entry for entry in request.history if "trace_sha256" in entry.facts]
+    facts = kept_facts(read_trace(made.trace, request, "server")[0])
+    assert facts == {
         "kept raw data": "1",
         "kept work folders": "1",
         "kept checkpoints": "1",
         "unknown earlier bundles": "1",
     }
-    assert kept_facts(trace) == facts
-    beyond = f"by the search of entry {entry}; not searched: deltas, backups, copies and phones"
-    for facts, said in (
-        (kept_facts(trace), KEPT),
-        (
-            {"holds": "2", "remembers": "1", "forgot": "4"},
-            "kept: 2 that holds, 1 that remembers",
-        ),  # of an older ledger
+    beyond = f"by the search of entry {search.sequence}; not searched: deltas, backups"
+    for recorded, words in (
+        (facts, KEPT),
+        # of an older ledger
+        ({"holds": "2", "remembers": "1", "forgot": "4"}, "kept: 2 that holds, 1 that remembers"),
         ({"forgot": "4"}, "nothing found that is kept"),
     ):
-        history = [
-            replace(item, facts={**item.facts, **facts}) if item.sequence == entry else item
-            for item in request.history
-        ]
-        assert remainder_on_record(replace(request, history=tuple(history))) == f"{said}, {beyond}"
-    assert remainder([replace(line, outcome="deleted", why="") for line in places]) == ""
+        entry = replace(search, facts={**search.facts, **recorded})
+        told = remainder_on_record(replace(request, history=(entry,)))
+        assert told == f"{words}, {beyond}, copies and phones"
 
 
-def a_search(
-    *places: TracedPlace, searched: tuple[str, ...] = ("/srv",), person: str = "subject:ada"
-) -> TraceFile:
+def a_search(*places: TracedPlace) -> TraceFile:
     return TraceFile(
         nonce="0",
-        person=person,
+        person="subject:ada",
         data="d",
-        searched=searched,
+        searched=("/srv",),
         places=places,
         purged=("/c/1.npy",),
         out_of_reach="",
@@ -103,21 +93,21 @@ def test_none_found_needs_that_everything_was_looked_into(kind: str) -> None:
     cached = TracedPlace(path="/c/1.npy", kind="cache: pixels", standing="holds")
     lines = {line.place: line for line in place_lines([a_search(closed, cached)], [])}
     assert {lines[name].outcome for name in SEARCHED if name != "caches"} == {"unknown"}
-    assert lines["checkpoints"].why == "none found, and 1 files or folders could not be looked into"
-    assert (lines["caches"].outcome, lines["caches"].why) == (
-        "deleted",
-        "1 files or folders could not be looked into",
-    )
+    why = "1 files or folders could not be looked into"
+    assert lines["checkpoints"].why == f"none found, and {why}"
+    assert (lines["caches"].outcome, lines["caches"].why) == ("deleted", why)
 
 
-def test_none_found_needs_that_everybody_was_searched_for() -> None:
-    lines = {line.place: line for line in place_lines([a_search()], [], everybody=False)}
-    assert {lines[name].outcome for name in SEARCHED} == {"unknown"} and "not everybody" in lines[
-        "caches"
-    ].why
-    assert {line.outcome for line in place_lines([a_search()], []) if line.place in SEARCHED} == {
-        "none found"
-    }
+@pytest.mark.parametrize(
+    ("everybody", "outcome", "why"),
+    [(True, "none found", ""), (False, "unknown", "not everybody")],
+)
+def test_none_found_needs_that_everybody_was_searched_for(
+    everybody: bool, outcome: str, why: str
+) -> None:
+    lines = place_lines([a_search()], [], everybody=everybody)
+    assert {line.outcome for line in lines if line.place in SEARCHED} == {outcome}
+    assert all(line.why.startswith(why) for line in lines if line.place in SEARCHED)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +123,7 @@ def test_none_found_needs_that_everybody_was_searched_for() -> None:
     ],
 )
 def test_a_word_that_says_too_little_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="--place"):
+    with pytest.raises(InputError, match="`place="):
         said_place(text)
 
 

@@ -76,20 +76,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         )
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-1000:]
 
-    call(
-        "initdb",
-        "-D",
-        str(data),
-        "-U",
-        "owner",
-        "-A",
-        "scram-sha-256",
-        "--pwfile",
-        str(password),
-        "-E",
-        "UTF8",
-        "--no-sync",
-    )
+    made = f"-D {data} -U owner -A scram-sha-256 -E UTF8 --no-sync --pwfile {password}"
+    call("initdb", *made.split())
     options = (
         f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c "
         "shared_buffers=16MB -c max_connections=40"

@@ -63,9 +63,7 @@ def test_models_that_never_learned_her_and_requests_that_nobody_looked_up_wait_f
 
 def test_by_hand_one_has_to_say_which_of_several_models(ledger: Ledger) -> None:
     touched(ledger, A, X)
-    with pytest.raises(
-        InputError, match=r"2 models hold samples of it.*--set original_sha256=HASH"
-    ):
+    with pytest.raises(InputError, match=r"2 models hold samples of it.*`original_sha256=HASH`"):
         ledger.record("release", ["T-1"])
     release(ledger, A, B, "T-1")
     ledger.record("release", ["T-1"])

@@ -85,13 +85,22 @@ def tampered(
         database.close()
 
 
-def named(found: tuple[Finding, ...]) -> list[int | None]:
-    return [item.sequence for item in found]
+def named(findings: tuple[Finding, ...]) -> list[int | None]:
+    return [finding.sequence for finding in findings]
+
+
+def change(database: sqlite3.Connection, sequence: int, column: str, value: object) -> object:
+    """Writes into one cell; what stood there."""
+    where = "WHERE sequence = ?"
+    query = f"SELECT {column} FROM ledger_entries {where}"
+    (before,) = database.execute(query, [sequence]).fetchone()
+    database.execute(f"UPDATE ledger_entries SET {column} = ? {where}", [value, sequence])
+    return before
 
 
 def test_the_untouched_one_is_as_it_was_signed(written: Path, kept: LedgerCheckpoint) -> None:
-    with tampered(written) as (_, found):
-        assert found() == found(kept) == ()
+    with tampered(written) as (_, findings):
+        assert findings() == findings(kept) == ()
 
 
 @settings(max_examples=60)
@@ -100,7 +109,7 @@ def test_an_edited_body_is_named_and_no_other(
     written: Path, sequence: int, data: st.DataObject
 ) -> None:
     """One letter, wherever it stands."""
-    with tampered(written) as (database, found):
+    with tampered(written) as (database, findings):
         (body,) = database.execute(
             "SELECT body FROM ledger_entries WHERE sequence = ?", [sequence]
         ).fetchone()
@@ -109,11 +118,9 @@ def test_an_edited_body_is_named_and_no_other(
             st.sampled_from("x07}é\x00").filter(lambda letter: letter != body[place])
         )
         changed = body[:place] + letter + body[place + 1 :]
-        database.execute(
-            "UPDATE ledger_entries SET body = ? WHERE sequence = ?", [changed, sequence]
-        )
-        assert named(found())[0] == sequence
-        assert sequence == 0 or named(found()) == [sequence]
+        change(database, sequence, "body", changed)
+        assert named(findings())[0] == sequence
+        assert sequence == 0 or named(findings()) == [sequence]
 
 
 @settings(max_examples=40)
@@ -121,39 +128,32 @@ def test_an_edited_body_is_named_and_no_other(
 def test_an_edited_edge_or_signature_is_named(
     written: Path, sequence: int, column: str, value: bytes
 ) -> None:
-    with tampered(written) as (database, found):
-        before = database.execute(
-            f"SELECT {column} FROM ledger_entries WHERE sequence = ?", [sequence]
-        ).fetchone()
-        if before == (value,):
-            return
-        database.execute(
-            f"UPDATE ledger_entries SET {column} = ? WHERE sequence = ?", [value, sequence]
-        )
-        assert named(found())[0] == sequence
+    with tampered(written) as (database, findings):
+        if change(database, sequence, column, value) != value:
+            assert named(findings())[0] == sequence
 
 
 @settings(max_examples=40)
 @given(st.sets(st.integers(0, SIZE - 2), min_size=1))
 def test_removed_ones_are_named(written: Path, gone: set[int]) -> None:
-    with tampered(written) as (database, found):
+    with tampered(written) as (database, findings):
         database.executemany(
             "DELETE FROM ledger_entries WHERE sequence = ?", [(number,) for number in gone]
         )
-        assert {item.sequence for item in found() if item.what == "it is missing"} == gone
+        assert {item.sequence for item in findings() if item.what == "it is missing"} == gone
 
 
 @given(st.integers(1, SIZE - 2))
 def test_a_removed_one_that_the_others_close_up_over_is_found(written: Path, gone: int) -> None:
-    with tampered(written) as (database, found):
+    with tampered(written) as (database, findings):
         database.execute("DELETE FROM ledger_entries WHERE sequence = ?", [gone])
         database.execute(
             "UPDATE ledger_entries SET sequence = -sequence WHERE sequence > ?", [gone]
         )
         database.execute("UPDATE ledger_entries SET sequence = -sequence - 1 WHERE sequence < 0")
         assert (
-            named(found())[0] == gone
-            and f"says of itself that it is entry {gone + 1}" in found()[0].what
+            named(findings())[0] == gone
+            and f"says of itself that it is entry {gone + 1}" in findings()[0].what
         )
 
 
@@ -163,7 +163,7 @@ def test_moved_ones_are_named(written: Path, order: list[int]) -> None:
     """Bodies change places, or whole rows."""
     moved = [place for place, source in enumerate(order) if place != source]
     for columns in ("body", "body, edge, signature"):
-        with tampered(written) as (database, found):
+        with tampered(written) as (database, findings):
             rows = database.execute(
                 f"SELECT {columns} FROM ledger_entries ORDER BY sequence"
             ).fetchall()
@@ -173,20 +173,20 @@ def test_moved_ones_are_named(written: Path, order: list[int]) -> None:
                 if len(rows[0]) == 1:
                     change = "UPDATE ledger_entries SET body = ? WHERE sequence = ?"
                 database.execute(change, [*rows[order[place]], place])
-            assert set(moved) <= set(named(found()))
+            assert set(moved) <= set(named(findings()))
 
 
 @given(st.integers(0, SIZE - 1))
 def test_a_cut_tail_is_named_by_a_kept_checkpoint_alone(
     written: Path, kept: LedgerCheckpoint, left: int
 ) -> None:
-    with tampered(written) as (database, found):
+    with tampered(written) as (database, findings):
         database.execute("DELETE FROM ledger_entries WHERE sequence >= ?", [left])
         database.execute("DELETE FROM ledger_salts WHERE rowid > ?", [max(0, left - 1)])
         if left:
-            assert found() == (), "a cut tail cannot be seen from the inside"
-        assert named(found(kept)) == list(range(left, SIZE))
-        assert {item.what for item in found(kept)} == {"it was cut off the end"}
+            assert findings() == (), "a cut tail cannot be seen from the inside"
+        assert named(findings(kept)) == list(range(left, SIZE))
+        assert {item.what for item in findings(kept)} == {"it was cut off the end"}
 
 
 @given(st.integers(1, SIZE - 1))
@@ -194,7 +194,7 @@ def test_whoever_has_the_key_is_found_by_a_kept_checkpoint(
     written: Path, kept: LedgerCheckpoint, first: int
 ) -> None:
     """All entries from one on are written anew and signed, as only the operator can."""
-    with tampered(written) as (database, found):
+    with tampered(written) as (database, findings):
         database.execute("UPDATE ledger_entries SET body = replace(body, ':false', ':true')")
         rows = database.execute(
             "SELECT body, edge FROM ledger_entries ORDER BY sequence"
@@ -212,24 +212,26 @@ def test_whoever_has_the_key_is_found_by_a_kept_checkpoint(
                 "UPDATE ledger_entries SET (body, edge, signature) = (?, ?, ?) WHERE sequence = ?",
                 [row.body, row.edge, row.signature, number],
             )
-        assert found() == (), "the key can write what it likes"
-        assert [item.what for item in found(kept)] == [
+        assert findings() == (), "the key can write what it likes"
+        assert [item.what for item in findings(kept)] == [
             f"the first {SIZE} entries are others than those of the kept checkpoint"
         ]
 
 
 def test_salts_that_are_gone_exchanged_or_back_are_named(written: Path) -> None:
-    with tampered(written) as (database, found):
+    with tampered(written) as (database, findings):
         (salt,) = database.execute("SELECT salt FROM ledger_salts WHERE request = 'A-4'").fetchone()
         database.execute("DELETE FROM ledger_salts WHERE request = 'A-4'")
-        assert found() == (
+        assert findings() == (
             Finding(sequence=5, what="its salt is gone, and no entry says that it was shredded"),
         )
         database.execute("INSERT INTO ledger_salts VALUES ('A-4', ?)", ["0" * 64])
-        assert found() == (Finding(sequence=5, what="its salt is another than when it was added"),)
+        assert findings() == (
+            Finding(sequence=5, what="its salt is another than when it was added"),
+        )
         database.execute("UPDATE ledger_salts SET salt = ? WHERE request = 'A-4'", [salt])
         database.execute("INSERT INTO ledger_salts VALUES ('B', 'x')")
-        assert found() == (
+        assert findings() == (
             Finding(sequence=None, what="there is a salt of the request B, which no entry holds"),
         )
 
@@ -255,9 +257,7 @@ def test_the_tables_themselves_refuse(written: Path, tmp_path: Path) -> None:
 
 def test_nothing_is_added_to_what_was_tampered_with(written: Path) -> None:
     with tampered(written) as (database, _):
-        database.execute(
-            "UPDATE ledger_entries SET signature = ? WHERE sequence = ?", [bytes(64), SIZE - 1]
-        )
+        change(database, SIZE - 1, "signature", bytes(64))
         with pytest.raises(InputError, match="its last entry is not what was signed"):
             open_ledger(str(written.with_name("copy.db")), signer=lambda: SIGNER).add(["subject:x"])
 

@@ -32,8 +32,8 @@ def flags(value: Any, count: int) -> list[bool]:
     """Booleans for each of some axes; None is all false."""
     if value is None:
         return [False] * count
-    found = [bool(item) for item in value.reshape(-1).tolist()]
-    return found + [False] * (count - len(found))
+    given = [bool(item) for item in value.reshape(-1).tolist()]
+    return given + [False] * (count - len(given))
 
 
 TYPES = {
@@ -48,35 +48,17 @@ TYPES = {
 
 
 def real_div(x: Tensor, y: Tensor) -> Tensor:
+    # of integers a quotient too: it is cut off towards zero, as C does
     return x / y if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
 
 
-def rsqrt(x: Tensor, epsilon: Tensor | None = None) -> Tensor:
-    return (x if epsilon is None else x + epsilon).rsqrt()
+def _shifted(function: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """An operator that adds `epsilon` to its argument first."""
 
+    def op(x: Tensor, epsilon: Tensor | None = None) -> Tensor:
+        return function(x if epsilon is None else x + epsilon)
 
-def inverse(x: Tensor, epsilon: Tensor | None = None) -> Tensor:
-    return 1 / (x if epsilon is None else x + epsilon)
-
-
-def log(x: Tensor, epsilon: Tensor | None = None) -> Tensor:
-    return (x if epsilon is None else x + epsilon).log()
-
-
-def clip(x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    return x.clamp(float(alpha), float(beta))
-
-
-def threshold(x: Tensor, alpha: Tensor) -> Tensor:
-    return x.clamp(min=float(alpha))
-
-
-def cast(x: Tensor, dtype: str) -> Tensor:
-    return x.to(TYPES[dtype])
-
-
-def select(cond: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return torch.where(cond, a, b)
+    return op
 
 
 ARITHMETIC: Ops = {
@@ -96,20 +78,20 @@ ARITHMETIC: Ops = {
     "sign": lambda x: x.sign(),
     "square": lambda x: x * x,
     "sqrt": lambda x: x.sqrt(),
-    "rsqrt": rsqrt,
-    "inverse": inverse,
+    "rsqrt": _shifted(lambda x: x.rsqrt()),
+    "inverse": _shifted(lambda x: 1 / x),
     "exp": lambda x: x.exp(),
     "exp2": lambda x: x.exp2(),
-    "log": log,
+    "log": _shifted(lambda x: x.log()),
     "cos": lambda x: x.cos(),
     "sin": lambda x: x.sin(),
     "tanh": lambda x: x.tanh(),
     "erf": lambda x: x.erf(),
-    "clip": clip,
-    "threshold": threshold,
-    "cast": cast,
+    "clip": lambda x, alpha, beta: x.clamp(float(alpha), float(beta)),
+    "threshold": lambda x, alpha: x.clamp(min=float(alpha)),
+    "cast": lambda x, dtype: x.to(TYPES[dtype]),
     "identity": lambda x: x,
-    "select": select,
+    "select": lambda cond, a, b: torch.where(cond, a, b),
     "equal": lambda x, y: x == y,
     "not_equal": lambda x, y: x != y,
     "less": lambda x, y: x < y,
@@ -128,30 +110,6 @@ def gelu(x: Tensor, mode: str = "EXACT") -> Tensor:
     return fn.gelu(x, approximate={"EXACT": "none", "TANH_APPROXIMATION": "tanh"}[mode])
 
 
-def leaky_relu(x: Tensor, alpha: Tensor) -> Tensor:
-    return fn.leaky_relu(x, float(alpha))
-
-
-def prelu(x: Tensor, alpha: Tensor) -> Tensor:
-    return fn.prelu(x, alpha)
-
-
-def elu(x: Tensor, alpha: Tensor) -> Tensor:
-    return fn.elu(x, float(alpha))
-
-
-def sigmoid_hard(x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    return (alpha * x + beta).clamp(0.0, 1.0)
-
-
-def thresholded_relu(x: Tensor, alpha: Tensor) -> Tensor:
-    return torch.where(x >= alpha, x, torch.zeros_like(x))
-
-
-def softmax(x: Tensor, axis: Tensor) -> Tensor:
-    return x.softmax(int(axis))
-
-
 ACTIVATION: Ops = {
     "gelu": gelu,
     "relu": lambda x: x.relu(),
@@ -160,13 +118,13 @@ ACTIVATION: Ops = {
     "silu": lambda x: fn.silu(x),
     "softplus": lambda x: fn.softplus(x),
     "softsign": lambda x: fn.softsign(x),
-    "leaky_relu": leaky_relu,
+    "leaky_relu": lambda x, alpha: fn.leaky_relu(x, float(alpha)),
     "linear_activation": lambda x, alpha, beta: alpha * x + beta,
-    "prelu": prelu,
-    "elu": elu,
-    "thresholded_relu": thresholded_relu,
-    "sigmoid_hard": sigmoid_hard,
-    "softmax": softmax,
+    "prelu": lambda x, alpha: fn.prelu(x, alpha),
+    "elu": lambda x, alpha: fn.elu(x, float(alpha)),
+    "thresholded_relu": lambda x, alpha: torch.where(x >= alpha, x, torch.zeros_like(x)),
+    "sigmoid_hard": lambda x, alpha, beta: (alpha * x + beta).clamp(0.0, 1.0),
+    "softmax": lambda x, axis: x.softmax(int(axis)),
 }
 
 
@@ -188,15 +146,15 @@ def _argument(find: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 REDUCTION: Ops = {
-    "reduce_mean": _over(lambda x, axes, keepdim: x.mean(axes, keepdim=keepdim)),
-    "reduce_sum": _over(lambda x, axes, keepdim: x.sum(axes, keepdim=keepdim)),
-    "reduce_max": _over(lambda x, axes, keepdim: x.amax(axes, keepdim=keepdim)),
-    "reduce_min": _over(lambda x, axes, keepdim: x.amin(axes, keepdim=keepdim)),
-    "reduce_sum_square": _over(lambda x, axes, keepdim: (x * x).sum(axes, keepdim=keepdim)),
-    "reduce_l2_norm": _over(lambda x, axes, keepdim: (x * x).sum(axes, keepdim=keepdim).sqrt()),
-    "reduce_log_sum_exp": _over(lambda x, axes, keepdim: x.logsumexp(axes, keepdim=keepdim)),
-    "reduce_argmax": _argument(lambda x, axis, keepdim: x.argmax(axis, keepdim=keepdim)),
-    "reduce_argmin": _argument(lambda x, axis, keepdim: x.argmin(axis, keepdim=keepdim)),
+    "reduce_mean": _over(torch.mean),
+    "reduce_sum": _over(torch.sum),
+    "reduce_max": _over(torch.amax),
+    "reduce_min": _over(torch.amin),
+    "reduce_sum_square": _over(lambda x, axes, keepdim: (x * x).sum(axes, keepdim)),
+    "reduce_l2_norm": _over(lambda x, axes, keepdim: (x * x).sum(axes, keepdim).sqrt()),
+    "reduce_log_sum_exp": _over(torch.logsumexp),
+    "reduce_argmax": _argument(torch.argmax),
+    "reduce_argmin": _argument(torch.argmin),
 }
 
 

@@ -29,12 +29,17 @@ def sides(
     if pad_type == "custom":
         given = ints(pad)
         return [(given[2 * axis], given[2 * axis + 1]) for axis in range(len(size))]
-    found = []
+    pairs = []
     for length, width, stride, dilation in zip(size, kernel, strides, dilations, strict=True):
         total = max(0, (-(-length // stride) - 1) * stride + dilation * (width - 1) + 1 - length)
         less, more = total // 2, total - total // 2
-        found.append({"same": (less, more), "same_lower": (more, less)}[pad_type])
-    return found
+        pairs.append({"same": (less, more), "same_lower": (more, less)}[pad_type])
+    return pairs
+
+
+def _each(given: Any, axes: int) -> list[int]:
+    """Strides or dilations of the spatial axes; 1 where none are given."""
+    return [1] * axes if given is None else ints(given)
 
 
 def padded(x: Tensor, pairs: list[tuple[int, int]], value: float = 0.0) -> Tensor:
@@ -55,11 +60,10 @@ def conv(
     bias: Tensor | None = None,
 ) -> Tensor:
     axes = x.ndim - 2
-    steps = [1] * axes if strides is None else ints(strides)
-    spread = [1] * axes if dilations is None else ints(dilations)
+    steps, spread = _each(strides, axes), _each(dilations, axes)
     x = padded(x, sides(pad_type, pad, list(x.shape[2:]), list(weight.shape[2:]), steps, spread))
-    found: Tensor = CONV[axes](x, weight, bias, steps, 0, spread, int(groups))
-    return found
+    made: Tensor = CONV[axes](x, weight, bias, steps, 0, spread, int(groups))
+    return made
 
 
 def conv_transpose(
@@ -74,8 +78,7 @@ def conv_transpose(
     groups: Any = 1,
 ) -> Tensor:
     axes = x.ndim - 2
-    steps = [1] * axes if strides is None else ints(strides)
-    spread = [1] * axes if dilations is None else ints(dilations)
+    steps, spread = _each(strides, axes), _each(dilations, axes)
     whole: Tensor = CONV_TRANSPOSE[axes](x, weight, bias, steps, 0, 0, int(groups), spread)
     if pad_type not in ("valid", "custom"):
         raise Unknown(f"padding {pad_type!r}")
@@ -84,34 +87,15 @@ def conv_transpose(
     for axis in range(axes):
         first, last = given[2 * axis : 2 * axis + 2]
         length = whole.shape[axis + 2] - first - last if wanted is None else wanted[axis + 2]
-        if (
-            first + length > whole.shape[axis + 2]
-        ):  # the output padding of a stride that leaves a rest
-            whole = padded(
-                whole,
-                [
-                    (0, first + length - whole.shape[axis + 2] if one == axis else 0)
-                    for one in range(axes)
-                ],
-            )
+        lacking = first + length - whole.shape[axis + 2]
+        if lacking > 0:  # the output padding of a stride that leaves a rest
+            whole = padded(whole, [(0, lacking if one == axis else 0) for one in range(axes)])
         whole = whole.narrow(axis + 2, first, length)
     return whole
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    return fn.linear(x, weight, bias)
-
-
 def matmul(x: Tensor, y: Tensor, transpose_x: Any = False, transpose_y: Any = False) -> Tensor:
     return (x.mT if bool(transpose_x) else x) @ (y.mT if bool(transpose_y) else y)
-
-
-def einsum(values: list[Tensor], equation: str) -> Tensor:
-    return torch.einsum(equation, *values)
-
-
-def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None) -> Tensor:
-    return fn.scaled_dot_product_attention(query, key, value, attn_mask)
 
 
 def batch_norm(
@@ -161,7 +145,7 @@ def _pool(reduce: Callable[[Tensor, int], Tensor], fill: float) -> Callable[...,
         if bool(ceil_mode):
             raise Unknown("ceil_mode")
         kernel, axes = ints(kernel_sizes), x.ndim - 2
-        steps = [1] * axes if strides is None else ints(strides)
+        steps = _each(strides, axes)
         pairs = sides(pad_type, pad, list(x.shape[2:]), kernel, steps, [1] * axes)
 
         def windows(values: Tensor, value: float) -> Tensor:
@@ -170,10 +154,10 @@ def _pool(reduce: Callable[[Tensor, int], Tensor], fill: float) -> Callable[...,
                 cut = cut.unfold(axis + 2, kernel[axis], steps[axis])
             return reduce(cut.flatten(-axes), -1)
 
-        found = windows(x, fill)
+        pooled = windows(x, fill)
         if exclude_padding_from_average is not None and bool(exclude_padding_from_average):
-            found = found / windows(torch.ones_like(x), 0.0)
-        return found
+            pooled = pooled / windows(torch.ones_like(x), 0.0)
+        return pooled
 
     return op
 
@@ -181,10 +165,12 @@ def _pool(reduce: Callable[[Tensor, int], Tensor], fill: float) -> Callable[...,
 OPS: Ops = {
     "conv": conv,
     "conv_transpose": conv_transpose,
-    "linear": linear,
+    "linear": lambda x, weight, bias=None: fn.linear(x, weight, bias),
     "matmul": matmul,
-    "einsum": einsum,
-    "scaled_dot_product_attention": attention,
+    "einsum": lambda values, equation: torch.einsum(equation, *values),
+    "scaled_dot_product_attention": lambda query, key, value, attn_mask=None: (
+        fn.scaled_dot_product_attention(query, key, value, attn_mask)
+    ),
     "batch_norm": batch_norm,
     "instance_norm": instance_norm,
     "layer_norm": layer_norm,

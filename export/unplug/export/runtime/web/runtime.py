@@ -92,8 +92,7 @@ class Web:
                 f"{self.name} refuses it on {delegate} ({facts['error'][:500]})",
                 "Export it again",
             )
-        check_tensors(path, iospec.inputs, _described(facts["inputs"]))
-        check_tensors(path, iospec.outputs, _described(facts["outputs"]))
+        check_tensors(path, iospec, _described(facts["inputs"]), _described(facts["outputs"]))
         return _WebRunner(
             path, server, iospec, Placement(delegate_asked=delegate, delegate_got=delegate)
         )
@@ -107,7 +106,7 @@ def _packages() -> Path | None:
 def find_browser() -> str | None:
     """A Chromium: the one that is named, or one on PATH."""
     named = os.environ.get(BROWSER_VARIABLE)
-    return named or next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    return named or next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 @contextlib.contextmanager
@@ -124,11 +123,11 @@ def opened_browser(url: str) -> Iterator[subprocess.Popen[bytes]]:
         )
     # As root its sandbox does not start; it loads nothing but our page and the files that are to be
     # checked.
-    own = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
+    sandbox = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
     # A short name: Chromium's socket lies below it, its whole path has 107 bytes, and TMPDIR may be
     # a job's own folder.
     with temporary_folder("web-") as profile:
-        command = [browser, *FLAGS, *own, f"--user-data-dir={profile}", url]
+        command = [browser, *FLAGS, *sandbox, f"--user-data-dir={profile}", url]
         try:
             process = subprocess.Popen(
                 command,
@@ -181,14 +180,14 @@ class _WebRunner:
             raise ArtifactError(
                 str(self._path), f"it does not run in the browser ({why})", "Export it again"
             )
-        found, start = {}, 4  # a word that says it is no error
-        for item in self._iospec.outputs:
-            size = int(np.prod(item.shape))
-            found[item.name] = (
-                np.frombuffer(self._answer, np.float32, size, start).reshape(item.shape).copy()
+        outputs, start = {}, 4  # a word that says it is no error
+        for spec in self._iospec.outputs:
+            size = int(np.prod(spec.shape))
+            outputs[spec.name] = (
+                np.frombuffer(self._answer, np.float32, size, start).reshape(spec.shape).copy()
             )
             start += 4 * size
-        return found
+        return outputs
 
 
 LITERT = Web(name="litert-web", suffix=".tflite", package="@litertjs/core")

@@ -89,17 +89,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: standard error belongs to the child process's last words."""
 
     def do_GET(self) -> None:
-        own = self.server_of
+        server = self.server_of
         path = self._path()
         if path == "":
-            self._send(PAGE.read_bytes().replace(b"SECRET", own.secret.encode()), ".html")
+            self._send(PAGE.read_bytes().replace(b"SECRET", server.secret.encode()), ".html")
         elif path == "model":
-            self._send(own.model.read_bytes(), "")
+            self._send(server.model.read_bytes(), "")
         elif path == "question":
-            self._send(own.questions.get(), "")
+            self._send(server.questions.get(), "")
         elif path is not None and path.startswith("modules/"):
-            file = (own.modules / path.removeprefix("modules/")).resolve()
-            if file.is_file() and file.is_relative_to(own.modules):
+            file = (server.modules / path.removeprefix("modules/")).resolve()
+            if file.is_file() and file.is_relative_to(server.modules):
                 self._send(file.read_bytes(), file.suffix)
             else:
                 self.send_error(404)

@@ -1,5 +1,6 @@
 from .arrays import conditions_in_worker as conditions_in_worker
 from .arrays import landmarks_in_worker as landmarks_in_worker
+from .exact import conditions_of as conditions_of
 from .exact import exact_depths as exact_depths
 from .exact import with_exact as with_exact
 from .examples import example_condition as example_condition
@@ -15,4 +16,5 @@ from .picture import draw_conditions as draw_conditions
 from .rows import load_finished as load_finished
 from .rows import open_rows as open_rows
 from .scaling import scaled as scaled
+from .scaling import takes_pictures as takes_pictures
 from .steering import Steering as Steering

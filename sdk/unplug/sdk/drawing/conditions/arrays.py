@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -13,16 +15,18 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError, NoFaceError, Reply, SeveralFacesError, json_sha256
 from unplug.plugins.conditions import (
-    POINTS,
     Condition,
     FaceLandmark,
     Faces,
     build_condition,
+    checked,
     checked_size,
     identity,
+    whole,
 )
 from unplug.sdk.learning.data import workers as cores
 
+from .face_finder import FaceFinder
 from .pool import ConditionPool
 from .rows import load_finished, open_rows
 
@@ -74,54 +78,29 @@ def conditions_in_worker(
             process.
     """
     condition = build_condition(kind, options).resolve()
-    count = _check(images_NHWC)
-    shape = (count, checked_size(size), size, 3)
+    shape = (_checked(images_NHWC), checked_size(size), size, 3)
+    # A child process is handed as many pictures, and hands back as many conditions.
+    step = _pieces(max(size * size * 3, int(np.prod(images_NHWC.shape[1:]))))
 
     def chunks(start: int) -> Generator[tuple[Array, Found], None, None]:
-        return _conditions(condition, images_NHWC, size, start, workers, show)
+        pool = ConditionPool(
+            condition, workers=workers or cores(), total=shape[0], done=start, show=show
+        )
+
+        def run(first: int) -> tuple[Array, Found]:
+            images = images_NHWC[first : first + step]
+            if condition.parallel != "process":
+                return _draw(condition, images, size, pool.tick)
+            reply = pool.child(CHILD, {"size": size}, {"images": images}, len(images))
+            return reply.arrays["rows"], reply.arrays["found"]
+
+        yield from pool.run(run, range(start, shape[0], step))
 
     if out is None:
         return in_memory(chunks, shape)
-    made_of = {
-        "condition": identity(condition),
-        "size": size,
-        "images": digest or _digest(images_NHWC),
-    }
+    images = digest or _digest(images_NHWC)
+    made_of = {"condition": identity(condition), "size": size, "images": images}
     return in_file(chunks, shape, out, made_of)
-
-
-def in_memory(chunks: Chunks, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], Found]:
-    """All rows (of this shape) and which were found, as one array each."""
-    rows, found = [np.zeros((0, *shape[1:]), np.uint8)], [np.zeros(0, bool)]
-    with closing(chunks(0)) as pieces:
-        for rows_NHWC, found_N in pieces:
-            rows.append(rows_NHWC)
-            found.append(found_N)
-    return np.concatenate(rows), np.concatenate(found)
-
-
-def in_file(
-    chunks: Chunks, shape: tuple[int, ...], out: Path, made_of: dict[str, Any]
-) -> tuple[NDArray[np.uint8], Found]:
-    """All rows as a memory map of `out`: read where it is whole and made of the same, else made or
-    gone on with.
-
-    Raises:
-        InputError: `out` is no ``.npy``.
-        OutputError: see `open_rows`.
-    """
-    if out.suffix != ".npy":
-        raise InputError(str(out), "conditions go into a .npy file", "Give it that suffix")
-    key = json_sha256(made_of)
-    if (finished := load_finished(out, key, shape)) is None:
-        with open_rows(out, key, shape) as partial:
-            with closing(chunks(partial.done)) as pieces:
-                for rows_NHWC, found_N in pieces:
-                    partial.append(rows_NHWC, found_N)
-            partial.finish(out, {**made_of, "key": key})
-        finished = load_finished(out, key, shape)
-    assert finished is not None
-    return finished
 
 
 def landmarks_in_worker(
@@ -150,20 +129,26 @@ def landmarks_in_worker(
         ConversionError: a child process crashed.
     """
     condition = FaceLandmark(task=str(task), faces=faces).resolve()
-    _check(images_NHWC)
-    results: list[NDArray[np.float32] | None] = []
-    with closing(
-        _chunks("landmarks", condition, images_NHWC, POINTS * 2 * 4, 0, workers, show, {})
-    ) as chunks:
-        for points_NK2, found_N in chunks:
-            results += [
-                points_K2 if found else None
-                for points_K2, found in zip(points_NK2, found_N, strict=True)
-            ]
-    return results
+    count = _checked(images_NHWC)
+    pool = ConditionPool(condition, workers=workers or cores(), total=count, show=show)
+
+    def run(first: int) -> list[NDArray[np.float32] | None]:
+        points: list[NDArray[np.float32] | None] = []
+        with FaceFinder(Path(condition.task), enlarge=True) as finder:
+            for image_HWC in images_NHWC[first : first + CHUNK]:
+                try:
+                    everybody = list(finder.faces(checked(image_HWC)))
+                    points.append(condition.choose(everybody, whole(image_HWC))[0])
+                except (NoFaceError, SeveralFacesError):
+                    points.append(None)
+                pool.tick()
+        return points
+
+    return [points for piece in pool.run(run, range(0, count, CHUNK)) for points in piece]
 
 
-def _check(images_NHWC: NDArray[np.uint8]) -> int:
+def _checked(images_NHWC: NDArray[np.uint8]) -> int:
+    """How many there are."""
     if images_NHWC.ndim != 4 or images_NHWC.shape[3] != 3 or images_NHWC.dtype != np.uint8:
         why = (
             f"they have the shape {images_NHWC.shape} and the type {images_NHWC.dtype}, not (N, "
@@ -171,6 +156,40 @@ def _check(images_NHWC: NDArray[np.uint8]) -> int:
         )
         raise InputError("images", why, "Convert them to 8-bit RGB")
     return len(images_NHWC)
+
+
+def in_memory(chunks: Chunks, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], Found]:
+    """All rows (of this shape) and which were found, as one array each."""
+    rows, whether = [np.zeros((0, *shape[1:]), np.uint8)], [np.zeros(0, bool)]
+    with closing(chunks(0)) as pieces:
+        for rows_NHWC, found_N in pieces:
+            rows.append(rows_NHWC)
+            whether.append(found_N)
+    return np.concatenate(rows), np.concatenate(whether)
+
+
+def in_file(
+    chunks: Chunks, shape: tuple[int, ...], out: Path, made_of: dict[str, Any]
+) -> tuple[NDArray[np.uint8], Found]:
+    """All rows as a memory map of `out`: read where it is whole and made of the same, else made or
+    gone on with.
+
+    Raises:
+        InputError: `out` is no ``.npy``.
+        OutputError: see `open_rows`.
+    """
+    if out.suffix != ".npy":
+        raise InputError(str(out), "conditions go into a .npy file", "Give it that suffix")
+    key = json_sha256(made_of)
+    if (finished := load_finished(out, key, shape)) is None:
+        with open_rows(out, key, shape) as partial:
+            with closing(chunks(partial.done)) as pieces:
+                for rows_NHWC, found_N in pieces:
+                    partial.append(rows_NHWC, found_N)
+            partial.finish(out, {**made_of, "key": key})
+        finished = load_finished(out, key, shape)
+    assert finished is not None
+    return finished
 
 
 def _pieces(row_bytes: int) -> int:
@@ -186,94 +205,31 @@ def _digest(images_NHWC: NDArray[np.uint8]) -> str:
     return digest.hexdigest()
 
 
-def _conditions(
-    condition: Condition,
-    images_NHWC: NDArray[np.uint8],
-    size: int,
-    start: int,
-    workers: int | None,
-    show: bool,
-) -> Generator[tuple[Array, Found], None, None]:
-    return _chunks(
-        "conditions", condition, images_NHWC, size * size * 3, start, workers, show, {"size": size}
-    )
-
-
-def _chunks(
-    what: str,
-    condition: Condition,
-    images_NHWC: NDArray[np.uint8],
-    row_bytes: int,
-    start: int,
-    workers: int | None,
-    show: bool,
-    values: Mapping[str, int],
-) -> Generator[tuple[Array, Found], None, None]:
-    """Results of the pictures from `start` on, a chunk at a time."""
-    pool = ConditionPool(
-        condition, workers=workers or cores(), total=len(images_NHWC), done=start, show=show
-    )
-    step = _pieces(max(row_bytes, int(np.prod(images_NHWC.shape[1:]))))
-
-    def run(first: int) -> tuple[Array, Found]:
-        images = images_NHWC[first : first + step]
-        if condition.parallel != "process":
-            return WORK[what](condition, images, values, pool.tick)
-        function = f"unplug.sdk.drawing.conditions.arrays:{what}_of_job"
-        reply = pool.child(function, values, {"images": images}, len(images))
-        return reply.arrays["rows"], reply.arrays["found"]
-
-    yield from pool.run(run, range(start, len(images_NHWC), step))
-
-
-def _each(
-    task: Callable[[NDArray[np.uint8]], Array],
-    images_NHWC: NDArray[np.uint8],
-    rows: Array,
-    tick: Callable[[], None],
-) -> tuple[Array, Found]:
-    found_N = np.zeros(len(images_NHWC), bool)
-    for index, image_HWC in enumerate(images_NHWC):
-        try:
-            rows[index] = task(np.asarray(image_HWC))
-            found_N[index] = True
-        except (NoFaceError, SeveralFacesError):
-            pass  # the row stays zero, and `found_N` says so
-        tick()
-    return rows, found_N
-
-
-def _draw(
-    condition: Any, images: NDArray[np.uint8], values: Mapping[str, int], tick: Callable[[], None]
-) -> tuple[Array, Found]:
-    size = values["size"]
-    rows = np.zeros((len(images), size, size, 3), np.uint8)
-    return _each(lambda image: condition.render(image, size), images, rows, tick)
-
-
-def _find(
-    condition: Any, images: NDArray[np.uint8], _: Mapping[str, int], tick: Callable[[], None]
-) -> tuple[Array, Found]:
-    return _each(condition.landmarks, images, np.zeros((len(images), POINTS, 2), np.float32), tick)
-
-
-WORK = {"conditions": _draw, "landmarks": _find}
-
-
-def _of_job(what: str, job: Any) -> Reply:
-    images, done = job.arrays["images"], iter(range(1, len(job.arrays["images"]) + 1))
-    with build_condition(job.values["kind"], job.values["options"]) as condition:
-        rows, found = WORK[what](
-            condition, images, job.values, lambda: job.progress(next(done), len(images), "")
-        )
-    return Reply(values={}, arrays={"rows": rows, "found": found})
+CHILD = "unplug.sdk.drawing.conditions.arrays:conditions_of_job"
 
 
 def conditions_of_job(job: Any) -> Reply:
     """Child process: conditions of the job's ``images``."""
-    return _of_job("conditions", job)
+    images, done = job.arrays["images"], itertools.count(1)
+    with build_condition(job.values["kind"], job.values["options"]) as condition:
+        rows_NHWC, found_N = _draw(
+            condition,
+            images,
+            job.values["size"],
+            lambda: job.progress(next(done), len(images), ""),
+        )
+    return Reply(values={}, arrays={"rows": rows_NHWC, "found": found_N})
 
 
-def landmarks_of_job(job: Any) -> Reply:
-    """Child process: face landmarks of the job's ``images``."""
-    return _of_job("landmarks", job)
+def _draw(
+    condition: Condition, images_NHWC: NDArray[np.uint8], size: int, tick: Callable[[], None]
+) -> tuple[Array, Found]:
+    rows_NHWC = np.zeros((len(images_NHWC), size, size, 3), np.uint8)
+    found_N = np.zeros(len(images_NHWC), bool)
+    for index, image_HWC in enumerate(images_NHWC):
+        # Without a face, or with several, the row stays black, and `found_N` says so.
+        with contextlib.suppress(NoFaceError, SeveralFacesError):
+            rows_NHWC[index] = condition.render(np.asarray(image_HWC), size)
+            found_N[index] = True
+        tick()
+    return rows_NHWC, found_N

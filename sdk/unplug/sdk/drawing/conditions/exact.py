@@ -15,7 +15,7 @@ from unplug.plugins.conditions import EXACT, Depth, build_condition, checked_siz
 from unplug.sdk.learning.data import Dataset, SynthSource, parse_spec
 from unplug.sdk.learning.faces.depth import REVISION
 
-from .arrays import Array, Found, in_file, in_memory
+from .arrays import Array, Found, conditions_in_worker, in_file, in_memory
 from .pool import ConditionPool
 
 CHUNK = 200
@@ -81,16 +81,11 @@ def exact_depths(
     source, condition = parse_spec(dataset.spec), build_condition("depth", options).resolve()
     assert isinstance(condition, Depth)
     if not isinstance(source, SynthSource):
-        why, fix = (
-            "these pictures were not drawn here, so their exact depth is not known",
-            "Use synth: data, or name a model",
-        )
-        raise InputError(f"data {dataset.spec}", why, fix)
+        why = "these pictures were not drawn here, so their exact depth is not known"
+        raise InputError(f"data {dataset.spec}", why, "Use synth: data, or name a model")
     if condition.revision != str(REVISION):
-        why = (
-            f"revision {condition.revision or 'none'} is asked for, and this unplug has revision "
-            f"{REVISION}"
-        )
+        asked = condition.revision or "none"
+        why = f"revision {asked} is asked for, and this unplug has revision {REVISION}"
         raise InputError(f"depth model={EXACT}", why, "Use the unplug that trained it")
     count = len(dataset)
 
@@ -109,9 +104,40 @@ def exact_depths(
     shape = (count, checked_size(size), size, 3)
     if out is None:
         return in_memory(chunks, shape)
-    made_of: dict[str, Any] = {
-        "condition": identity(condition),
-        "size": size,
-        "images": f"data {dataset.digest}",
-    }
+    made_of = {"condition": identity(condition), "size": size, "images": f"data {dataset.digest}"}
     return in_file(chunks, shape, out, made_of)
+
+
+def conditions_of(
+    dataset: Dataset,
+    kind: str,
+    options: Mapping[str, str],
+    size: int,
+    *,
+    out: Path | None = None,
+    show: bool = False,
+) -> tuple[NDArray[np.uint8], Found]:
+    """The conditions of a data set's pictures: `exact_depths` where the settings name them, else
+    what `conditions_in_worker` draws of the pixels, with its arguments, answers and errors.
+    """
+    if options.get("model") == EXACT:
+        return exact_depths(dataset, options, size, out=out, show=show)
+    pictures: Any = _Pictures(dataset)
+    digest = f"data {dataset.digest}"
+    return conditions_in_worker(kind, options, pictures, size, out=out, digest=digest, show=show)
+
+
+class _Pictures:
+    """All pictures in the data set's order; only what is sliced is read, as from the memory map
+    behind it.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset, self.dtype, self.ndim = dataset, dataset.images.dtype, 4
+        self.shape = (len(dataset), *dataset.images.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, part: slice) -> NDArray[np.uint8]:
+        return self.dataset.pixels(range(*part.indices(len(self))))

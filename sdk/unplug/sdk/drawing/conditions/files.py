@@ -179,8 +179,8 @@ def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Sampl
     inner, outer = source.resolve(), out.resolve()
     if outer == inner:
         raise OutputError(str(out), "it is the folder of the pictures", "Choose another `out`")
-    pairs, found = [], image_files(source)
-    for path in found.files:
+    pairs, listing = [], image_files(source)
+    for path in listing.files:
         name = path.relative_to(source)
         if outer.is_relative_to(inner) and (inner / name).is_relative_to(outer):
             continue
@@ -196,7 +196,7 @@ def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Sampl
         raise DataError(
             str(source), "it holds no pictures", "Give a folder with JPEG, PNG, WebP or BMP files"
         )
-    return pairs, found.problems
+    return pairs, listing.problems
 
 
 def _draw_all(
@@ -206,42 +206,34 @@ def _draw_all(
     size: int | None,
     *,
     place: Path,
-    folder: bool,
-    on_missing: Choice,
-    on_bad: Choice,
     show: bool,
+    **how: Any,
 ) -> list[Drawn]:
     condition = build_condition(kind, options).resolve()
     if size is not None:
         checked_size(size)
-    order = _Order(
-        made_of=identity(condition), size=size, folder=folder, on_missing=on_missing, on_bad=on_bad
-    )
+    order = _Order(made_of=identity(condition), size=size, **how)
     pool = ConditionPool(condition, workers=cores(), total=len(pairs), show=show)
-    with scratch_folder(place) as scratch:
-        return _drawn(pool, order, pairs, scratch)
-
-
-def _drawn(
-    pool: ConditionPool, order: _Order, pairs: Sequence[tuple[Path, Path]], scratch: Path
-) -> list[Drawn]:
-    condition = pool.condition
-    if condition.parallel != "process":
-        return list(pool.run(partial(_draw, condition, order, pool, scratch), pairs))
+    # Enough pictures for a child to be worth its start, and few enough to keep all of them busy.
     step = min(CHUNK, max(SMALL_CHUNK, -(-len(pairs) // pool.workers)))
-    chunks = [
-        [(str(a), str(b)) for a, b in pairs[start : start + step]]
-        for start in range(0, len(pairs), step)
-    ]
 
-    def run(chunk: list[tuple[str, str]]) -> list[Drawn]:
+    def here(pair: tuple[Path, Path]) -> Drawn:
+        drawn = _file(condition, order, scratch, *pair)
+        pool.tick()
+        return drawn
+
+    def in_child(start: int) -> list[Drawn]:
+        chunk = [(str(source), str(out)) for source, out in pairs[start : start + step]]
         values = {"order": asdict(order), "pairs": chunk, "scratch": str(scratch)}
-        reply = pool.child(
-            "unplug.sdk.drawing.conditions.files:files_of_job", values, None, len(chunk)
-        )
-        return [Drawn(**row) for row in reply.values["rows"]]
+        return [Drawn(**row) for row in pool.child(CHILD, values, None, len(chunk)).values["rows"]]
 
-    return [row for rows in pool.run(run, chunks) for row in rows]
+    with scratch_folder(place) as scratch:
+        if condition.parallel != "process":
+            return list(pool.run(here, pairs))
+        return [row for rows in pool.run(in_child, range(0, len(pairs), step)) for row in rows]
+
+
+CHILD = "unplug.sdk.drawing.conditions.files:files_of_job"
 
 
 def files_of_job(job: Any) -> Reply:
@@ -254,43 +246,25 @@ def files_of_job(job: Any) -> Reply:
     return Reply(values={"rows": rows})
 
 
-def _draw(
-    condition: Condition, order: _Order, pool: ConditionPool, scratch: Path, pair: tuple[Path, Path]
-) -> Drawn:
-    drawn = _file(condition, order, scratch, *pair)
-    pool.tick()
-    return drawn
-
-
 def _file(condition: Condition, order: _Order, scratch: Path, source: Path, target: Path) -> Drawn:
     row = partial(Drawn, image=str(source), out=str(target))
+    facts = {"schema": SCHEMA, **order.made_of, "size": order.size}
     try:
-        stamp = json.dumps(
-            {
-                "schema": SCHEMA,
-                **order.made_of,
-                "size": order.size,
-                "picture_sha256": fingerprint_file(source).hex(),
-            },
-            sort_keys=True,
-        )
+        facts["picture_sha256"] = fingerprint_file(source).hex()
+        stamp = json.dumps(facts, sort_keys=True)
         if order.folder and drawn_before(target, stamp):
             return row(status="kept")
         image_HWC = np.asarray(decode_upright(source), dtype=np.uint8)
-        drawn_HWC = (
-            condition(image_HWC) if order.size is None else condition.render(image_HWC, order.size)
-        )
-    except (NoFaceError, SeveralFacesError) as error:
-        if order.on_missing == "skip":
-            remove_outdated(target)
-            return row(status="missing", reason=error.why)
-        hint = ", or pass `on_missing=skip`" if order.folder else ""
-        raise type(error)(str(source), error.why, error.fix + hint) from error
+        size = order.size
+        drawn_HWC = condition(image_HWC) if size is None else condition.render(image_HWC, size)
     except DataError as error:
-        if order.on_bad == "skip":
+        none = isinstance(error, NoFaceError | SeveralFacesError)
+        choice = "on_missing" if none else "on_bad"
+        if getattr(order, choice) == "skip":
             remove_outdated(target)
-            return row(status="bad", reason=error.why)
-        hint = ", or pass `on_bad=skip`" if order.folder else ""
-        raise DataError(str(source), error.why, error.fix + hint) from error
+            return row(status="missing" if none else "bad", reason=error.why)
+        hint = f", or pass `{choice}=skip`" if order.folder else ""
+        kind = type(error) if none else DataError
+        raise kind(str(source), error.why, error.fix + hint) from error
     save(drawn_HWC, target, stamp, scratch)
     return row(status="written")

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from unplug.core import CheckpointError, InputError, IOSpec, TensorSpec
 from unplug.export import random_inputs
 from unplug.plugins import Checkpoint
-from unplug.plugins.conditions import EXACT, build_condition
+from unplug.plugins.conditions import build_condition
 from unplug.sdk.learning.data import Dataset, Split, load_dataset, opened
 
-from .arrays import conditions_in_worker
-from .exact import exact_depths
-from .scaling import scaled
+from .exact import conditions_of
+from .scaling import scaled, takes_pictures
 
 Part = Literal["retain", "test"]
 SEED = 20231
@@ -74,10 +73,10 @@ def example_inputs(
                 "it takes latents, not pictures",
                 "Leave the pictures out",
             )
-        found = random_inputs(iospec, count, seed)
+        drawn = random_inputs(iospec, count, seed)
         if model_type == "slotted_unet":
-            found[iospec.inputs[-1].name] *= LOW_RANK
-        return found
+            drawn[iospec.inputs[-1].name] *= LOW_RANK
+        return drawn
     tensor = _image_of(model_type, iospec)
     spec = f"imagefolder:{images}" if images else f"synth:n={count},subjects={count},seed={seed}"
     dataset = load_dataset(spec, tensor.height, show=False)
@@ -121,34 +120,27 @@ def real_inputs(
     chosen, where = part_of(checkpoint, dataset, part)
     say(f"samples are drawn from {where}")
     drawn = np.random.default_rng(seed).permutation(len(chosen))[:count]
-    pixels_NHWC: NDArray[np.uint8] = dataset.pixels([chosen[place] for place in sorted(drawn)])
+    places = sorted(chosen[place] for place in drawn)
     if tensor.name == CONDITION:
-        kind = checkpoint.record.get("condition")
-        if (
-            not isinstance(kind, dict)
-            or not isinstance(kind.get("kind"), str)
-            or not isinstance(kind.get("settings"), dict)
-        ):
-            why = "its unplug.json does not say what its conditions are made by"
-            raise CheckpointError(
-                str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote"
-            )
-        if kind["settings"].get("model") == EXACT:
-            places = sorted(chosen[place] for place in drawn)
-            some = replace(
-                dataset,
-                rows=dataset.rows[places],
-                samples=tuple(dataset.samples[place] for place in places),
-            )
-            pixels_NHWC, found_N = exact_depths(some, kind["settings"], tensor.height)
-        else:
-            pixels_NHWC, found_N = conditions_in_worker(
-                kind["kind"], kind["settings"], pixels_NHWC, tensor.height
-            )
-        pixels_NHWC = pixels_NHWC[np.asarray(found_N)]
+        samples = tuple(dataset.samples[place] for place in places)
+        some = replace(dataset, rows=dataset.rows[places], samples=samples)
+        rows_NHWC, found_N = conditions_of(some, *_condition_of(checkpoint), tensor.height)
+        pixels_NHWC = rows_NHWC[found_N]
+    else:
+        pixels_NHWC = dataset.pixels(places)
     if not len(pixels_NHWC):
         raise InputError(f"data {dataset.spec}", f"no sample is left of {where}", "Give other data")
     return {tensor.name: scaled(pixels_NHWC, tensor)}
+
+
+def _condition_of(checkpoint: Checkpoint) -> tuple[str, dict[str, str]]:
+    """Kind and settings of what a plugin was trained on."""
+    match checkpoint.record.get("condition"):
+        case {"kind": str(kind), "settings": dict(settings)}:
+            return kind, settings
+    why = "its unplug.json does not say what its conditions are made by"
+    fix = "Use a plugin that `unplug train plugin` wrote"
+    raise CheckpointError(str(checkpoint.path), why, fix)
 
 
 def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Part) -> tuple[list[int], str]:
@@ -180,16 +172,9 @@ def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Part) -> tuple[list[
 
 
 def _image_of(model_type: str, iospec: IOSpec) -> TensorSpec:
-    tensor = iospec.inputs[0]
-    sides = dict(zip(tensor.layout, tensor.shape, strict=True))
-    square = sorted(sides) == ["C", "H", "N", "W"] and sides["H"] == sides["W"]
-    if len(iospec.inputs) != 1 or not square or sides["C"] != 3 or tensor.dtype != "float32":
-        why = (
-            "its inputs are "
-            f"{', '.join(f'{item.name} {list(item.shape)}' for item in iospec.inputs)}, not one "
-            "square RGB image"
-        )
-        raise InputError(
-            f"model of type {model_type}", why, "Give its inputs through the Python interface"
-        )
-    return tensor
+    if not takes_pictures(iospec) or iospec.inputs[0].dtype != "float32":
+        inputs = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in iospec.inputs)
+        why = f"its inputs are {inputs}, not one square RGB image"
+        fix = "Give its inputs through the Python interface"
+        raise InputError(f"model of type {model_type}", why, fix)
+    return iospec.inputs[0]

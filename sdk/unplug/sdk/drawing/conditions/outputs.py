@@ -50,13 +50,14 @@ def _stamp(target: Path) -> str | None:
         return None
     try:
         with Image.open(target, formats=("PNG",)) as image:
-            found = str(image.info.get("unplug", ""))
+            stamp = str(image.info.get("unplug", ""))
         with target.open("rb") as file:
+            # Pillow opens a picture that is cut short without a word; its last chunk tells.
             file.seek(-len(PNG_END), os.SEEK_END)
             whole = file.read() == PNG_END
     except DECODER_ERRORS:
         return None
-    return (found if whole else "") if FAMILY in found else None
+    return (stamp if whole else "") if FAMILY in stamp else None
 
 
 def drawn_before(target: Path, stamp: str) -> bool:
@@ -67,13 +68,13 @@ def drawn_before(target: Path, stamp: str) -> bool:
     """
     if not target.exists() and not target.is_symlink():
         return False
-    if (found := _stamp(target)) is None:
+    if (there := _stamp(target)) is None:
         raise OutputError(
             str(target),
             "it exists and is no condition that unplug drew",
             "Choose another `out` or remove it",
         )
-    return found == stamp
+    return there == stamp
 
 
 def remove_outdated(target: Path) -> None:

@@ -37,6 +37,7 @@ class ConditionRows:
         self._data: BinaryIO = (folder / ROWS).open("a+b")
         self._found: BinaryIO = (folder / "found").open("a+b")
         if self._data.seek(0, os.SEEK_END) == 0:
+            # The whole shape stands in front before the rows do: appending is plain writing.
             header = {"descr": "|u1", "fortran_order": False, "shape": self._shape}
             np.lib.format.write_array_header_1_0(self._data, header)
             self._data.flush()
@@ -45,6 +46,7 @@ class ConditionRows:
             (self._data.seek(0, os.SEEK_END) - self._start) // self._bytes,
             self._found.seek(0, os.SEEK_END),
         )
+        # A row counts once its byte in `found` is there, which is written after it.
         self._data.truncate(self._start + self.done * self._bytes)
         self._found.truncate(self.done)
 

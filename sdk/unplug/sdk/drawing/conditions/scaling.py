@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import TensorSpec
+from unplug.core import IOSpec, TensorSpec
+
+
+def takes_pictures(iospec: IOSpec) -> bool:
+    """Whether a model takes nothing but one square RGB picture, channels first or last."""
+    sides = dict(zip(iospec.inputs[0].layout, iospec.inputs[0].shape, strict=True))
+    square = sorted(sides) == ["C", "H", "N", "W"] and sides["H"] == sides["W"]
+    return len(iospec.inputs) == 1 and square and sides["C"] == 3
 
 
 def scaled(pixels_NHWC: NDArray[Any], tensor: TensorSpec) -> NDArray[np.float32]:

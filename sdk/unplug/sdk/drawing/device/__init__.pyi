@@ -27,6 +27,7 @@ from .noise import uniforms as uniforms
 from .noise import words as words
 from .pack_words import asks_for as asks_for
 from .pack_words import check_words as check_words
+from .pack_words import words_of as words_of
 from .pipeline import PIPELINE as PIPELINE
 from .pipeline import Part as Part
 from .pipeline import PartFile as PartFile
@@ -38,6 +39,7 @@ from .pipeline import load_pipeline as load_pipeline
 from .pipeline import open_files as open_files
 from .sampler import MAX_LEVELS as MAX_LEVELS
 from .sampler import SOLVERS as SOLVERS
+from .sampler import GuidanceSchedule as GuidanceSchedule
 from .sampler import Schedule as Schedule
 from .sampler import Solver as Solver
 from .sampler import advance as advance

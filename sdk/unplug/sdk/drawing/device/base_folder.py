@@ -49,33 +49,29 @@ def read_schedule(folder: Path) -> Schedule:
     path = folder / "scheduler" / "scheduler_config.json"
     config = _object(path)
     kind = str(config.get("_class_name"))
-    prediction, spacing = (
-        config.get("prediction_type", "epsilon"),
-        config.get("timestep_spacing", SCHEDULERS.get(kind)),
-    )
+    prediction = config.get("prediction_type", "epsilon")
+    spacing = config.get("timestep_spacing", SCHEDULERS.get(kind))
     clips = config.get("clip_sample", kind in CLIPPING) or config.get("thresholding")
     if kind not in SCHEDULERS or prediction not in ("epsilon", "v_prediction"):
-        raise CheckpointError(
-            str(path), f"a {kind[:60]} that predicts {str(prediction)[:60]} is not known here", _FIX
-        )
+        why = f"a {kind[:60]} that predicts {str(prediction)[:60]} is not known here"
+        raise CheckpointError(str(path), why, _FIX)
     if spacing not in ("leading", "trailing", "linspace") or clips:
         why = f"timesteps spaced {str(spacing)[:60]!r}, or data that is clipped, are not known here"
         raise CheckpointError(str(path), why, _FIX)
     alphas_N = noise_levels(path, config)
-    found = Schedule(
+    ends_clean = config.get("set_alpha_to_one", kind == "DDIMScheduler")
+    schedule = Schedule(
         alphas_cumprod=tuple(alphas_N.tolist()),
-        final_alpha_cumprod=1.0
-        if config.get("set_alpha_to_one", kind == "DDIMScheduler")
-        else float(alphas_N[0]),
+        final_alpha_cumprod=1.0 if ends_clean else float(alphas_N[0]),
         prediction=prediction,
         spacing=spacing,
         steps_offset=_number(path, config, "steps_offset", 0, whole=True),
     )
     try:
-        found.check(str(path))
+        schedule.check(str(path))
     except ReportError as error:
         raise CheckpointError(error.what, error.why, _FIX) from error
-    return found
+    return schedule
 
 
 def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -91,28 +87,9 @@ def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
     """
     levels = _number(path, config, "num_train_timesteps", 1000, whole=True)
     if not 1 <= levels <= MAX_LEVELS:
-        raise CheckpointError(
-            str(path), f"{levels} noise levels", f"1 to {MAX_LEVELS} are known here"
-        )
-    first, last = (
-        _number(path, config, "beta_start", 0.0001),
-        _number(path, config, "beta_end", 0.02),
-    )
-    kind = config.get("beta_schedule", "linear")
-    if config.get("trained_betas") is not None:
-        beta_N = _given_betas(path, config["trained_betas"])
-    elif kind == "linear":
-        beta_N = np.linspace(first, last, levels)
-    elif kind == "scaled_linear":
-        beta_N = np.linspace(math.sqrt(max(first, 0.0)), math.sqrt(max(last, 0.0)), levels) ** 2
-    elif kind == "squaredcos_cap_v2":
-        angle_M = (np.arange(levels + 1) / levels + 0.008) / 1.008 * math.pi / 2
-        bar_M = np.cos(angle_M) ** 2
-        beta_N = np.minimum(1 - bar_M[1:] / bar_M[:-1], MAX_BETA)
-    else:
-        raise CheckpointError(
-            str(path), f"the beta_schedule {str(kind)[:60]!r} is not known here", _FIX
-        )
+        fix = f"1 to {MAX_LEVELS} are known here"
+        raise CheckpointError(str(path), f"{levels} noise levels", fix)
+    beta_N = _betas(path, config, levels)
     if beta_N.shape != (levels,) or not bool(((beta_N > 0) & (beta_N < 1)).all()):
         raise CheckpointError(str(path), "its betas are not between 0 and 1", _FIX)
     alphas_N = np.cumprod(1.0 - beta_N)
@@ -122,17 +99,31 @@ def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
     return np.asarray(alphas_N)
 
 
-def _given_betas(path: Path, betas: Any) -> NDArray[np.float64]:
-    try:
-        return np.array(betas, np.float64)
-    except BROKEN as error:
-        raise CheckpointError(
-            str(path), "its trained_betas are no list of numbers", _FIX
-        ) from error
+def _betas(path: Path, config: Mapping[str, Any], levels: int) -> NDArray[np.float64]:
+    first = _number(path, config, "beta_start", 0.0001)
+    last = _number(path, config, "beta_end", 0.02)
+    kind = config.get("beta_schedule", "linear")
+    if config.get("trained_betas") is not None:
+        try:
+            return np.array(config["trained_betas"], np.float64)
+        except BROKEN as error:
+            why = "its trained_betas are no list of numbers"
+            raise CheckpointError(str(path), why, _FIX) from error
+    if kind == "linear":
+        return np.linspace(first, last, levels)
+    if kind == "scaled_linear":  # Stable Diffusion's: even steps of the square roots
+        return np.linspace(math.sqrt(max(first, 0.0)), math.sqrt(max(last, 0.0)), levels) ** 2
+    if kind == "squaredcos_cap_v2":
+        # Nichol and Dhariwal, 2021, equation 17, whose last betas would be 1 without the cap
+        angle_M = (np.arange(levels + 1) / levels + 0.008) / 1.008 * math.pi / 2
+        bar_M = np.cos(angle_M) ** 2
+        return np.asarray(np.minimum(1 - bar_M[1:] / bar_M[:-1], MAX_BETA))
+    why = f"the beta_schedule {str(kind)[:60]!r} is not known here"
+    raise CheckpointError(str(path), why, _FIX)
 
 
 def read_scales(folder: Path) -> tuple[float, float]:
-    """scaling_factor and shift_factor of ``vae/config.json``; the decoder's file has both inside."""
+    """scaling_factor and shift_factor of ``vae/config.json``; the decoder's file holds both."""
     path = folder / "vae" / "config.json"
     config = _object(path)
     shift = {"shift_factor": config.get("shift_factor") or 0.0}
@@ -149,42 +140,38 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         CheckpointError: missing or broken, or no CLIP tokenizer.
     """
     place = folder / "tokenizer"
-    config_path = place / "tokenizer_config.json"
-    config = _object(config_path)
-    if config.get("tokenizer_class", TOKENIZERS[0]) not in TOKENIZERS:
-        raise CheckpointError(
-            str(config_path), f"a {str(config['tokenizer_class'])[:60]} is not known here", _FIX
-        )
+    path, file = place / "tokenizer_config.json", place / "tokenizer.json"
+    config = _object(path)
+    if (kind := config.get("tokenizer_class", TOKENIZERS[0])) not in TOKENIZERS:
+        raise CheckpointError(str(path), f"a {str(kind)[:60]} is not known here", _FIX)
     try:
-        whole = _object(place / "tokenizer.json") if (place / "tokenizer.json").is_file() else {}
-        ids, merges = _model(place / "tokenizer.json", whole) if whole else _older(place)
+        whole = _object(file) if file.is_file() else {}
+        ids, merges = _model(file, whole) if whole else _older(place)
         added = _added(place, config, whole, ids)
-        if any(type(number) is not int for number in ids.values()) or sorted(ids.values()) != list(
+        numbers = list(ids.values())
+        if any(type(number) is not int for number in numbers) or sorted(numbers) != list(
             range(len(ids))
         ):
             raise ValueError("its ids are not 0, 1, 2, ...")
-        start, end, padding = (
-            ids[_mark(config, name)] for name in ("bos_token", "eos_token", "pad_token")
-        )
-        plain = {AddedToken(id=start), AddedToken(id=end)}
+        marks = {name: ids[_mark(config, f"{word}_token")] for name, word in PLACES.items()}
+        plain = {AddedToken(id=marks["start"]), AddedToken(id=marks["end"])}
         tokens = Tokenizer(
             vocabulary=tuple(sorted(ids, key=ids.__getitem__)),
             merges=tuple(merges),
-            length=_number(config_path, config, "model_max_length", 77, whole=True),
-            start=start,
-            end=end,
-            padding=padding,
+            length=_number(path, config, "model_max_length", 77, whole=True),
             added=() if set(added) == plain else tuple(added),
+            **marks,
         )
         tokens.check(str(place))
     except BROKEN as error:
-        why = (
-            error.why
-            if isinstance(error, ReportError)
-            else f"its tokens are broken ({str(error)[:200]})"
-        )
+        broken = f"its tokens are broken ({str(error)[:200]})"
+        why = error.why if isinstance(error, ReportError) else broken
         raise CheckpointError(str(place), why, _FIX) from error
     return tokens
+
+
+PLACES = {"start": "bos", "end": "eos", "padding": "pad"}
+"""Of a `Tokenizer`, and their names in CLIP's."""
 
 
 MARKS = {"bos_token": "<|startoftext|>"} | dict.fromkeys(
@@ -205,45 +192,48 @@ def _added(
 
     `ids` gets those that the model's vocabulary lacks, and `config` the marks of older files.
     """
-    told = config.get("added_tokens_decoder")
-    if told is None:
-        beside = place / "special_tokens_map.json"
-        config |= _object(beside) if beside.is_file() else {}
-        older = place / "added_tokens.json"
-        told = {
-            number: {"content": text}
-            for text, number in (_object(older) if older.is_file() else {}).items()
-        }
-        told |= {item["id"]: item for item in whole.get("added_tokens", [])}
+    listed = _listed(place, config, whole)
     if config.get("split_special_tokens"):
         raise ValueError("split_special_tokens is not known here")
     extra = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
-    own = {name: value for name, value in config.items() if name.endswith("_token")}
-    named = [*(MARKS | own).values(), *(extra.values() if isinstance(extra, dict) else extra)]
+    named = MARKS | {name: value for name, value in config.items() if name.endswith("_token")}
     marks = [
-        item if isinstance(item, dict) else {"content": item}
-        for item in named
-        if isinstance(item, dict | str)
+        token if isinstance(token, dict) else {"content": token}
+        for token in [*named.values(), *(extra.values() if isinstance(extra, dict) else extra)]
+        if isinstance(token, dict | str)
     ]
-    special = {str(item["content"]) for item in marks}
-    found: dict[str, AddedToken] = {}
-    listed = [told[number] for number in sorted(told, key=int)]
-    for item in listed:
-        ids.setdefault(str(item["content"]), len(ids))
-    for item in [*listed, *(item | {"special": True} for item in marks)]:
-        content = str(item["content"])
-        normalized = item.get("normalized", not item.get("special", content in special))
-        flags = {name: bool(item.get(name)) for name in ("single_word", "lstrip", "rstrip")}
-        found.setdefault(content, AddedToken(id=ids[content], normalized=bool(normalized), **flags))
-    if several := next((content for content in found if f"{content}_1" in found), None):
-        why = (
-            f"its learned word {several[:60]!r} has several vectors, which diffusers alone writes "
-            "out"
+    special = {str(token["content"]) for token in marks}
+    for token in listed:
+        ids.setdefault(str(token["content"]), len(ids))
+    tokens: dict[str, AddedToken] = {}
+    for token in [*listed, *(token | {"special": True} for token in marks)]:
+        content = str(token["content"])
+        flags = {name: bool(token.get(name)) for name in ("single_word", "lstrip", "rstrip")}
+        # transformers looks for marks in the text as it is, for learned words in lower case
+        flags["normalized"] = bool(
+            token.get("normalized", not token.get("special", content in special))
         )
-        raise CheckpointError(
-            str(place), why, "Learn it with one vector, or draw with the base itself"
+        tokens.setdefault(content, AddedToken(id=ids[content], **flags))
+    if several := next((content for content in tokens if f"{content}_1" in tokens), None):
+        word = f"its learned word {several[:60]!r}"
+        why = f"{word} has several vectors, which diffusers alone writes out"
+        fix = "Learn it with one vector, or draw with the base itself"
+        raise CheckpointError(str(place), why, fix)
+    return list(tokens.values())
+
+
+def _listed(place: Path, config: dict[str, Any], whole: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Added tokens by rising id: of ``tokenizer_config.json``, else of the files before it."""
+    told = config.get("added_tokens_decoder")
+    if told is None:
+        marks, older = (
+            _object(path) if path.is_file() else {}
+            for path in (place / "special_tokens_map.json", place / "added_tokens.json")
         )
-    return list(found.values())
+        config |= marks
+        told = {number: {"content": text} for text, number in older.items()}
+        told |= {token["id"]: token for token in whole.get("added_tokens", [])}
+    return [told[number] for number in sorted(told, key=int)]
 
 
 def _model(path: Path, whole: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -272,12 +262,12 @@ def _older(place: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        found = read_json(path, max_bytes=MAX_JSON)
+        config = read_json(path, max_bytes=MAX_JSON)
     except InputError as error:
         raise CheckpointError(error.what, error.why, error.fix) from error
-    if not isinstance(found, dict):
+    if not isinstance(config, dict):
         raise CheckpointError(str(path), "it is not an object", _FIX)
-    return found
+    return config
 
 
 def _number(

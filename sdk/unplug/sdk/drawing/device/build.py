@@ -74,8 +74,8 @@ class GeneratorSource:
 
     def checkpoints(self) -> dict[str, Path]:
         """Part name to checkpoint folder; plugins as ``plugins.NAME``."""
-        own = {name: self.folder / FOLDERS[name] for name in PARTS}
-        return own | {f"plugins.{name}": path for name, path in self.plugins.items()}
+        parts = {name: self.folder / FOLDERS[name] for name in PARTS}
+        return parts | {f"plugins.{name}": path for name, path in self.plugins.items()}
 
     def view_of(self, part: str) -> str | None:
         """How a part is exported, where it is another way than as its checkpoint's own type."""
@@ -181,64 +181,53 @@ def check_source(source: GeneratorSource) -> None:
     fix = "Give a text-to-image base of Stable Diffusion 1 or 2, as diffusers saves it"
     for name in source.variants:
         if not NAME.fullmatch(name):
-            raise InputError(
-                f"variant {name[:100]!r}",
-                "it names a file",
-                "Use letters, digits and _ . + -, the first no sign",
-            )
+            letters = "Use letters, digits and _ . + -, the first no sign"
+            raise InputError(f"variant {name[:100]!r}", "it names a file", letters)
     if source.variants and not source.lora_slots:
-        raise InputError(
-            "variants", "the base has no slots for their weights", "Export it with `lora_slots`"
-        )
+        why = "the base has no slots for their weights"
+        raise InputError("variants", why, "Export it with `lora_slots`")
     if not is_base(source.folder):
-        raise CheckpointError(
-            str(source.folder), f"it is no whole base: there is no {MARK} in it", fix
-        )
-    own = {
+        why = f"it is no whole base: there is no {MARK} in it"
+        raise CheckpointError(str(source.folder), why, fix)
+    configs = {
         name: read_config(path, expect=name if name in PARTS else "plugin")[1]
         for name, path in source.checkpoints().items()
     }
-    latent, base = own["unet"].get("sample_size"), read_base(own["unet"])
-    shrink = 2 ** (len(own["decoder"].get("block_out_channels") or [1]) - 1)
-    if not isinstance(latent, int) or own["decoder"].get("sample_size") != latent * shrink:
-        why = (
-            f"its decoder draws {own['decoder'].get('sample_size')} pixels of a latent of "
-            f"{latent}, {shrink} to one"
-        )
+    latent, decoder = configs["unet"].get("sample_size"), configs["decoder"]
+    shrink, side = (
+        2 ** (len(decoder.get("block_out_channels") or [1]) - 1),
+        decoder.get("sample_size"),
+    )
+    if not isinstance(latent, int) or side != latent * shrink:
+        why = f"its decoder draws {side} pixels of a latent of {latent}, {shrink} to one"
         raise CheckpointError(str(source.folder), why, fix)
     for name, path in source.plugins.items():
-        plugin = own[f"plugins.{name}"]
-        found = level_differences(
-            read_base({**plugin, "_class_name": "UNet2DConditionModel"}).levels, base.levels
-        )
-        if plugin.get("image_size") != latent * shrink:
-            found.append(
-                f"conditions of {plugin.get('image_size')} pixels for pictures of {latent * shrink}"
-            )
-        if found:
-            why = f"it was made for another base ({'; '.join(found)})"
-            raise CheckpointError(str(path), why, "Train it beside this base, or leave it out")
+        _check_plugin(path, configs[f"plugins.{name}"], configs["unet"], latent * shrink)
+
+
+def _check_plugin(path: Path, plugin: dict[str, Any], unet: dict[str, Any], side: int) -> None:
+    levels = read_base({**plugin, "_class_name": "UNet2DConditionModel"}).levels
+    differences = level_differences(levels, read_base(unet).levels)
+    if (size := plugin.get("image_size")) != side:
+        differences.append(f"conditions of {size} pixels for pictures of {side}")
+    if differences:
+        why = f"it was made for another base ({'; '.join(differences)})"
+        raise CheckpointError(str(path), why, "Train it beside this base, or leave it out")
 
 
 def _facts(source: GeneratorSource) -> dict[str, Any]:
     """What the folder says beside its networks, read before anything is converted."""
     scale, shift = read_scales(source.folder)
-    schedule, tokenizer = (
-        replace(read_schedule(source.folder), guidance=source.schedule),
-        read_tokenizer(source.folder),
-    )
-    size, takes = (
-        len(tokenizer.vocabulary),
-        read_config(source.checkpoints()["text_encoder"])[1].get("vocab_size"),
-    )
+    tokenizer = read_tokenizer(source.folder)
+    size = len(tokenizer.vocabulary)
+    takes = read_config(source.checkpoints()["text_encoder"])[1].get("vocab_size")
     if not isinstance(takes, int) or size > takes:
         why = f"its tokenizer has {size} tokens, and its text encoder takes {takes}"
-        raise CheckpointError(
-            str(source.folder), why, "Resize the text encoder's embeddings, and save both again"
-        )
+        fix = "Resize the text encoder's embeddings, and save both again"
+        raise CheckpointError(str(source.folder), why, fix)
     return {
         "tokenizer": tokenizer,
-        "schedule": schedule,
+        "schedule": replace(read_schedule(source.folder), guidance=source.schedule),
         "scaling_factor": scale,
         "shift_factor": shift,
     }
@@ -284,7 +273,7 @@ def _slots(source: GeneratorSource) -> LoraSlots | None:
 
     unet = load_checkpoint(source.folder / FOLDERS["unet"], view="slotted_unet").model
     slots = tuple(
-        Slot(layer=item.layer, fan_in=item.fan_in, fan_out=item.fan_out) for item in unet.slots
+        Slot(layer=slot.layer, fan_in=slot.fan_in, fan_out=slot.fan_out) for slot in unet.slots
     )
     return LoraSlots(rank=LORA_RANK, slots=slots)
 

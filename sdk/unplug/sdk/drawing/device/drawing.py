@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from unplug.core import (
     require_modules,
     seconds_for,
 )
-from unplug.export import RUNTIMES, Artifact, relaid, runtime_of
+from unplug.export import RUNTIMES, relaid, runtime_of
 from unplug.sdk.drawing.conditions import Steering, draw_conditions
 
 from .loop import Network, Words, generate
@@ -69,7 +69,7 @@ class Drawing:
     images: tuple[NDArray[np.uint8], ...]
     decoded: tuple[NDArray[np.float32], ...]
     latents: tuple[NDArray[np.float32], ...]
-    seconds: tuple[float, ...]
+    seconds: Sequence[float]
     load_seconds: float
     peak_bytes: int
     target: str
@@ -118,54 +118,48 @@ def draw(
     """
     folder = folder.parent if folder.name == PIPELINE else folder
     pipeline = load_pipeline(folder) if pipeline is None else pipeline
-    kinds = [condition_of(pipeline, item.plugin) for item in steerings]
+    kinds = [condition_of(pipeline, steering.plugin) for steering in steerings]
     conditions = draw_conditions(steerings, kinds, pipeline.image_size)
     lora_RK = _updates(pipeline, folder, variant, loras)
-    usual = pipeline.defaults_of(variant)
-    words = replace(
-        words,
-        steps=usual.steps if words.steps is None else words.steps,
-        solver=words.solver or usual.solver,
-        guidance=usual.guidance if words.guidance is None else words.guidance,
-        encoded=words.read(pipeline),
-    )
+    words = words.settled(pipeline, variant)
     files = open_files(pipeline, folder, target=target, precision=precision)
-    named = {*PARTS, *(f"plugins.{item.plugin}" for item in steerings)}
-    used = {name: item for name, item in files.items() if name in named}
-    runtime = runtime_of(files["unet"])
+    named = {*PARTS, *(f"plugins.{steering.plugin}" for steering in steerings)}
+    used = {name: file for name, file in files.items() if name in named}
+    card, runtime = files["unet"].card, runtime_of(files["unet"])
     require_modules(runtime.modules, runtime.extra)
-    card = files["unet"].card
     values = {
         "pipeline": without_words(pipeline),
         "words": asdict(words),
         "seeds": list(seeds),
         "threads": threads,
         "runtime": runtime.name,
-        "steerings": [[item.plugin, item.strength] for item in steerings],
+        "steerings": [[steering.plugin, steering.strength] for steering in steerings],
         "files": {
-            name: [str(item.path.resolve()), item.card.iospec.to_dict()]
-            for name, item in used.items()
+            name: [str(file.path.resolve()), file.card.iospec.to_dict()]
+            for name, file in used.items()
         },
     }
-    extra = {} if lora_RK is None else {LORA: lora_RK}
+    arrays: dict[str, Array] = {str(place): one for place, one in enumerate(conditions)}
     with Child() as child:
         reply = child.call(
             "unplug.sdk.drawing.device.drawing:draw_in_child",
             values,
-            {str(place): condition_HWC for place, condition_HWC in enumerate(conditions)} | extra,
+            arrays if lora_RK is None else arrays | {LORA: lora_RK},
             what=f"{folder.name} on {runtime.name}",
-            memory=memory_for(*(item.path for item in used.values())),
+            memory=memory_for(*(file.path for file in used.values())),
             timeout=seconds_for(len(seeds) * (1 + (words.steps or 1) // STEPS_A_SAMPLE)),
             progress=progress,
         )
     prompt, negative = words.read(pipeline)
+
+    def made(what: str) -> tuple[NDArray[Any], ...]:
+        return tuple(reply.arrays[f"{what} {seed}"] for seed in seeds)
+
     return Drawing(
-        images=tuple(reply.arrays[f"image {seed}"] for seed in seeds),
-        decoded=tuple(reply.arrays[f"decoded {seed}"] for seed in seeds),
-        latents=tuple(reply.arrays[f"latent {seed}"] for seed in seeds),
-        seconds=tuple(reply.values["seconds"]),
-        load_seconds=reply.values["load_seconds"],
-        peak_bytes=reply.values["peak_bytes"],
+        images=made("images"),
+        decoded=made("decoded"),
+        latents=made("latents"),
+        **reply.values,
         target=card.target,
         precision=card.precision,
         runtime=runtime.name,
@@ -193,7 +187,7 @@ def _updates(
 
 
 def condition_of(pipeline: Pipeline, plugin: str) -> str:
-    """The condition that a plugin of a pipeline follows; `InputError` where it has no such plugin."""
+    """The condition that a plugin of a pipeline follows; `InputError` for no such plugin."""
     if plugin not in pipeline.plugins:
         known = (
             f"It has {', '.join(pipeline.plugins)}"
@@ -213,40 +207,28 @@ def draw_in_child(job: Job) -> Reply:
         for name, (path, spec) in values["files"].items()
     }
     loaded = time.perf_counter() - started
-    prompt, negative = (Encoded(**read) for read in values["words"]["encoded"])
-    words = Words(**{**values["words"], "encoded": (prompt, negative)})
+    encoded = tuple(Encoded(**read) for read in values["words"].pop("encoded"))
+    words = Words(**values["words"], encoded=encoded)  # type: ignore[arg-type]  # there are two
     steerings = [
         Steering(plugin=name, strength=strength, image=np.array(job.arrays[str(place)]))
         for place, (name, strength) in enumerate(values["steerings"])
     ]
-    arrays, seconds = dict[str, Array](), list[float]()
-    count = len(values["seeds"])
+    arrays, seconds, count = dict[str, Array](), list[float](), len(values["seeds"])
+    how: dict[str, Any] = {"steerings": steerings, "lora_RK": job.arrays.get(LORA)}
     for number, seed in enumerate(values["seeds"]):
         begun = time.perf_counter()
 
         def told(done: int, total: int, _latent: Array, number: int = number) -> None:
             job.progress(number * total + done, count * total, f"picture {number + 1} of {count}")
 
-        made = generate(
-            pipeline,
-            networks,
-            words,
-            seed=seed,
-            steerings=steerings,
-            lora_RK=job.arrays.get(LORA),
-            watch=told,
-        )
+        made = generate(pipeline, networks, words, seed=seed, watch=told, **how)
         seconds.append(time.perf_counter() - begun)
         arrays |= {
-            f"image {seed}": made.image_HWC,
+            f"images {seed}": made.image_HWC,
             f"decoded {seed}": made.decoded,
-            f"latent {seed}": made.latent,
+            f"latents {seed}": made.latent,
         }
-    facts: dict[str, Any] = {
-        "seconds": seconds,
-        "load_seconds": loaded,
-        "peak_bytes": peak_rss_bytes(),
-    }
+    facts = {"seconds": seconds, "load_seconds": loaded, "peak_bytes": peak_rss_bytes()}
     return Reply(values=facts, arrays=arrays)
 
 
@@ -263,17 +245,3 @@ def network(runtime: str, path: Path, iospec: IOSpec, threads: int) -> Network:
         return relaid(iospec.outputs, runner.read(), first.outputs)
 
     return run
-
-
-def open_networks(files: Mapping[str, Artifact], *, threads: int = 1) -> dict[str, Network]:
-    """Every file, opened in this process, for those who call `generate` themselves; a broken file
-    can end it.
-
-    Args:
-        files: from `open_files`.
-        threads: of the runtime.
-    """
-    return {
-        name: network(runtime_of(item).name, item.path, item.card.iospec, threads)
-        for name, item in files.items()
-    }

@@ -7,7 +7,7 @@ Shapes: H and W of the picture, h and w of the latent, C its channels.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,17 @@ class Words:
         read = pipeline.tokenizer.encode
         return self.encoded or (read(self.prompt), read(self.negative))
 
+    def settled(self, pipeline: Pipeline, variant: str | None = None) -> Words:
+        """With everything said and read: what is left open is the variant's, or the pipeline's."""
+        usual = pipeline.defaults_of(variant)
+        return replace(
+            self,
+            steps=usual.steps if self.steps is None else self.steps,
+            guidance=usual.guidance if self.guidance is None else self.guidance,
+            solver=self.solver or usual.solver,
+            encoded=self.read(pipeline),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class DevicePicture:
@@ -60,15 +71,11 @@ class DevicePicture:
         image_HWC: the picture, RGB, 0 to 255.
         decoded: the same as the decoder gave it, (1, 3, H, W) from 0 to 1.
         latent: behind the last step, (1, C, h, w).
-        prompt, negative: as they were read; `Encoded.cut` says whether the base read only their
-            beginning.
     """
 
     image_HWC: NDArray[np.uint8]
     decoded: NDArray[np.float32]
     latent: NDArray[np.float32]
-    prompt: Encoded
-    negative: Encoded
 
 
 def generate(
@@ -86,7 +93,7 @@ def generate(
 
     Args:
         pipeline: from `load_pipeline`.
-        networks: part name to network, see `open_networks`; of plugins those that steer.
+        networks: part name to network; of plugins those that steer.
         words: what to draw, and how.
         seed: of the first latent, 0 to 2^64 - 1.
         steerings: plugins with their drawn conditions, as arrays of the pipeline's `image_size`;
@@ -99,7 +106,37 @@ def generate(
             without guidance.
         DataError: a condition of another size, or of one colour.
     """
-    guidance = pipeline.defaults.guidance if words.guidance is None else words.guidance
+    words = words.settled(pipeline)
+    guidance = _guidance(pipeline, words)
+    assert words.steps is not None and words.solver is not None and words.encoded is not None
+    table = sampling_table(pipeline.schedule, words.steps, words.solver)
+    residuals = residuals_of(pipeline, networks, steerings) | lora_input(pipeline, lora_RK)
+    names = ("encoder_hidden_states", NEGATIVE)[: 1 + pipeline.guided]
+    asked = {
+        name: text_state(networks["text_encoder"], encoded)
+        for name, encoded in zip(names, words.encoded, strict=False)
+    }
+    z_1Chw = latent(seed, pipeline.latent_shape)
+    before = np.zeros_like(z_1Chw)
+    for step, time in enumerate(table.timestep_S):
+        answer = networks["unet"](
+            {"sample": z_1Chw, "timestep": np.array([time], np.float32), **asked, **residuals}
+        )
+        prediction = answer["noise_pred"]
+        if pipeline.guided:
+            scale = table.scale(step, guidance)
+            prediction = guided(prediction, answer["noise_pred_negative"], scale)
+        z_1Chw, before = advance(table, step, z_1Chw, prediction, before)
+        if watch is not None:
+            watch(step + 1, len(table.timestep_S), z_1Chw)
+    decoded = networks["decoder"]({"latents": z_1Chw})["image"]
+    return DevicePicture(image_HWC=to_pixels(decoded), decoded=decoded, latent=z_1Chw)
+
+
+def _guidance(pipeline: Pipeline, words: Words) -> float:
+    """The scale of settled words; `InputError` where the pipeline cannot guide so."""
+    guidance = words.guidance
+    assert guidance is not None
     if not 1.0 <= guidance <= MAX_GUIDANCE:
         raise InputError(
             f"guidance {guidance:g}", "out of range", f"Use 1 (none) to {MAX_GUIDANCE:g}"
@@ -110,38 +147,7 @@ def generate(
     if words.negative and guidance == 1.0:
         fix = "Leave it out, or raise the guidance above 1" if pipeline.guided else "Leave it out"
         raise InputError("negative prompt", "without guidance it has no effect", fix)
-    table = sampling_table(
-        pipeline.schedule,
-        pipeline.defaults.steps if words.steps is None else words.steps,
-        words.solver or pipeline.defaults.solver,
-    )
-    residuals = residuals_of(pipeline, networks, steerings) | lora_input(pipeline, lora_RK)
-    prompt, negative = words.read(pipeline)
-    asked = {"encoder_hidden_states": text_state(networks["text_encoder"], prompt)}
-    if pipeline.guided:
-        asked[NEGATIVE] = text_state(networks["text_encoder"], negative)
-    z_1Chw = latent(seed, pipeline.latent_shape)
-    before = np.zeros_like(z_1Chw)
-    for step, time in enumerate(table.timestep_S):
-        found = networks["unet"](
-            {"sample": z_1Chw, "timestep": np.array([time], np.float32), **asked, **residuals}
-        )
-        prediction = found["noise_pred"]
-        if pipeline.guided:
-            prediction = guided(
-                prediction, found["noise_pred_negative"], table.scale(step, guidance)
-            )
-        z_1Chw, before = advance(table, step, z_1Chw, prediction, before)
-        if watch is not None:
-            watch(step + 1, len(table.timestep_S), z_1Chw)
-    decoded = networks["decoder"]({"latents": z_1Chw})["image"]
-    return DevicePicture(
-        image_HWC=to_pixels(decoded),
-        decoded=decoded,
-        latent=z_1Chw,
-        prompt=prompt,
-        negative=negative,
-    )
+    return guidance
 
 
 def text_state(encoder: Network, encoded: Encoded) -> Array:
@@ -212,7 +218,7 @@ def lora_input(pipeline: Pipeline, lora_RK: Array | None) -> dict[str, Array]:
 
 
 def condition_input(pipeline: Pipeline, steering: Steering) -> NDArray[np.float32]:
-    """A drawn condition as its plugin takes it: (1, 3, H, W), in the range of the plugin's input."""
+    """A drawn condition as its plugin takes it: (1, 3, H, W), in the range of its input."""
     what, side, pixels_HWC = f"condition of {steering.plugin}", pipeline.image_size, steering.image
     if not isinstance(pixels_HWC, np.ndarray):
         raise InputError(what, "it is a file", "Give what `draw_conditions` made of it")

@@ -129,15 +129,12 @@ def pack_loras(
             number.
         MissingExtraError: safetensors is not installed.
     """
-    found_RK, row = np.zeros((slots.rank, slots.width), np.float32), 0
-    known = {UNET: {slot.layer: (slot.fan_in, slot.fan_out) for slot in slots.slots}}
-    factors = strengths or [1.0] * len(paths)
-    for path, strength in zip(paths, factors, strict=True):
+    packed_RK, row = np.zeros((slots.rank, slots.width), np.float32), 0
+    for path, strength in zip(paths, strengths or [1.0] * len(paths), strict=True):
         if not math.isfinite(strength):
-            raise InputError(
-                f"strength {strength}", "not a number", "Use 1 for the weights as they were trained"
-            )
-        layers = _slotted(path, known)
+            fix = "Use 1 for the weights as they were trained"
+            raise InputError(f"strength {strength}", "not a number", fix)
+        layers = _slotted(path, slots)
         rank = max(len(update.first_rI) for update in layers.values())
         if row + rank > slots.rank:
             why = (
@@ -148,25 +145,24 @@ def pack_loras(
         start = 0
         for slot in slots.slots:
             middle, end = start + slot.fan_in, start + slot.fan_in + slot.fan_out
-            if slot.layer in layers:
-                update = layers[slot.layer]
+            if (update := layers.get(slot.layer)) is not None:
                 rows = slice(row, row + len(update.first_rI))
-                found_RK[rows, start:middle] = update.first_rI
-                found_RK[rows, middle:end] = (
-                    np.float32(strength * update.scale) * update.second_Or.T
-                )
+                packed_RK[rows, start:middle] = update.first_rI
+                # The file's UNet knows no s: it goes into the second factor.
+                scale = np.float32(strength * update.scale)
+                packed_RK[rows, middle:end] = scale * update.second_Or.T
             start = end
         row += rank
-    return found_RK
+    return packed_RK
 
 
-def _slotted(path: Path, known: Layers) -> dict[str, LowRank]:
+def _slotted(path: Path, slots: LoraSlots) -> dict[str, LowRank]:
     """Layer to its update; `CheckpointError` where a file's slots cannot take it."""
+    known = {UNET: {slot.layer: (slot.fan_in, slot.fan_out) for slot in slots.slots}}
     updates = read_lora(path, known, "the exported UNet", lacks="no slot", fix=_MERGE)
     if any(update.magnitude is not None for update in updates.values()):
-        raise CheckpointError(
-            str(path), "it is a DoRA, for which the exported UNet has no input", _MERGE
-        )
+        why = "it is a DoRA, for which the exported UNet has no input"
+        raise CheckpointError(str(path), why, _MERGE)
     return {layer: update for (_, layer), update in updates.items()}
 
 
@@ -237,8 +233,9 @@ def _pieces(
     file: Path, tensors: Mapping[str, NDArray[np.float32]], layers: Layers
 ) -> dict[tuple[str, str], Pieces]:
     """Part and layer to first and second factor, alpha and magnitude, of those that it has."""
-    found: dict[tuple[str, str], Pieces] = {}
+    pieces: dict[tuple[str, str], Pieces] = {}
     for name, value in tensors.items():
+        # Told apart by names alone: each of these formats is a file of tensors like this one.
         kind = next((kind for words, kind in _KINDS.items() if re.search(words, name)), None)
         if kind is not None:
             raise CheckpointError(str(file), f"it is {kind}, which is not read here", _FIX)
@@ -248,15 +245,14 @@ def _pieces(
                 str(file), f"{name[:100]!r} is no factor of a low-rank update", _FIX
             )
         piece = _SIDES.get(match["side"] or match["other"], "magnitude")
-        found.setdefault(_place(match["layer"], layers), {})[piece] = np.atleast_1d(value)
-    if not found:
+        pieces.setdefault(_place(match["layer"], layers), {})[piece] = np.atleast_1d(value)
+    if not pieces:
         raise CheckpointError(str(file), "there is no low-rank update in it", _FIX)
-    return found
+    return pieces
 
 
 def _tensors(file: Path, most: int) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]]:
-    """All tensors of a file in float32, bfloat16 among them, which NumPy does not know; and its
-    header's words.
+    """All tensors of a file in float32, and its header's words.
 
     A file of more than `most` numbers is refused by its header.
     """
@@ -264,39 +260,38 @@ def _tensors(file: Path, most: int) -> tuple[dict[str, NDArray[np.float32]], dic
     from safetensors import SafetensorError, deserialize, safe_open
 
     check_content(file, CheckpointError)
-    if not file.is_file() or file.suffix != ".safetensors" or file.stat().st_size > MAX_BYTES:
-        why = "no such file" if not file.is_file() else "no safetensors file of a LoRA's size"
-        raise CheckpointError(
-            str(file),
-            why,
-            f"Only safetensors are read: a pickle can run code. {_FIX}" if file.is_file() else _FIX,
-        )
-    types = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
-    found = {}
+    if not file.is_file():
+        raise CheckpointError(str(file), "no such file", _FIX)
+    if file.suffix != ".safetensors" or file.stat().st_size > MAX_BYTES:
+        fix = f"Only safetensors are read: a pickle can run code. {_FIX}"
+        raise CheckpointError(str(file), "no safetensors file of a LoRA's size", fix)
     try:
         with safe_open(file, framework="np") as handle:
             metadata = handle.metadata() or {}
             count = sum(math.prod(handle.get_slice(name).get_shape()) for name in handle.keys())  # noqa: SIM118 (no mapping)
         if count > most:
-            why = (
-                f"it has {count:,} numbers, and updates of rank {MAX_RANK} of all layers have "
-                f"{most:,}"
-            )
+            most_of = f"updates of rank {MAX_RANK} of all layers have {most:,}"
+            why = f"it has {count:,} numbers, and {most_of}"
             raise CheckpointError(str(file), why, _FIX)
-        for name, item in deserialize(file.read_bytes()):  # type: ignore[no-untyped-call]
-            if item["dtype"] == "BF16":
-                values = (np.frombuffer(item["data"], "<u2").astype(np.uint32) << 16).view(
-                    np.float32
-                )
-            else:
-                with np.errstate(over="ignore"):  # infinities are told with their layer
-                    values = np.frombuffer(item["data"], types[item["dtype"]]).astype(np.float32)
-            found[name] = values.reshape(item["shape"])
+        stored = deserialize(file.read_bytes())  # type: ignore[no-untyped-call]
+        return {
+            name: _numbers(one["dtype"], one["data"], one["shape"]) for name, one in stored
+        }, metadata
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
-        raise CheckpointError(
-            str(file), f"it cannot be read ({' '.join(str(error).split())[:150]})", _FIX
-        ) from error
-    return found, metadata
+        why = f"it cannot be read ({' '.join(str(error).split())[:150]})"
+        raise CheckpointError(str(file), why, _FIX) from error
+
+
+_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
+
+
+def _numbers(kind: str, raw: bytes, shape: Sequence[int]) -> NDArray[np.float32]:
+    if kind == "BF16":  # which NumPy does not know: the upper half of a float32
+        values = (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
+    else:
+        with np.errstate(over="ignore"):  # infinities are told with their layer
+            values = np.frombuffer(raw, _TYPES[kind]).astype(np.float32)
+    return values.reshape(shape)
 
 
 def _place(name: str, layers: Layers) -> tuple[str, str]:
@@ -305,6 +300,7 @@ def _place(name: str, layers: Layers) -> tuple[str, str]:
         ((start, part) for start, part in _PREFIXES.items() if name.startswith(start)), ("", UNET)
     )
     layer = name.removeprefix(prefix).replace(".processor.", ".")
+    # diffusers' attention has its output layer in a list with a dropout.
     layer = re.sub(r"\.to_out$", ".to_out.0", layer)
     if part == TEXT_ENCODER:
         layer = re.sub(r"^text_model[._]", "", layer)
@@ -318,36 +314,29 @@ def _place(name: str, layers: Layers) -> tuple[str, str]:
     return part, layer
 
 
-def _update(file: Path, layer: str, own: Pieces, sizes: tuple[int, int], scale: float) -> LowRank:
-    if not {"first", "second"} <= own.keys():
-        raise CheckpointError(str(file), f"of {layer[:100]} it has one factor only", _FIX)
-    first, second = own["first"], own["second"]
+def _update(
+    file: Path, layer: str, pieces: Pieces, sizes: tuple[int, int], scale: float
+) -> LowRank:
+    def refused(why: str) -> CheckpointError:
+        return CheckpointError(str(file), why, _FIX)
+
+    if not {"first", "second"} <= pieces.keys():
+        raise refused(f"of {layer[:100]} it has one factor only")
+    first, second, magnitude = pieces["first"], pieces["second"], pieces.get("magnitude")
     first_rI, second_Or = first.reshape(len(first), -1), second.reshape(len(second), -1)
-    fits = (
-        first_rI.shape[1] == sizes[0]
-        and second_Or.shape == (sizes[1], len(first_rI))
-        and len(first_rI) > 0
-    )
-    if not fits or not all(np.isfinite(value).all() for value in own.values()):
-        why = (
-            f"its update of {layer[:100]} is {list(first.shape)} and {list(second.shape)}, or not "
-            "finite"
-        )
-        raise CheckpointError(str(file), why, _FIX)
-    peak = float(abs(first_rI).max()) * float(abs(second_Or).max()) * abs(scale) * len(first_rI)
-    if not max(peak, float(abs(second_Or).max()) * abs(scale)) < MAX_CHANGE:
-        raise CheckpointError(
-            str(file), f"its update of {layer[:100]} runs over what a weight can be", _FIX
-        )
-    magnitude = own.get("magnitude")
-    if magnitude is not None and magnitude.shape not in (
-        (sizes[1],),
-        (sizes[1], 1),
-        (sizes[1], 1, 1, 1),
-        (1, sizes[1], 1, 1),
-    ):
-        why = f"the DoRA of {layer[:100]} scales other axes than a row ({list(magnitude.shape)})"
-        raise CheckpointError(str(file), why, _FIX)
+    rank, (fan_in, fan_out) = len(first_rI), sizes
+    fits = first_rI.shape[1] == fan_in and second_Or.shape == (fan_out, rank) and rank > 0
+    if not fits or not all(np.isfinite(value).all() for value in pieces.values()):
+        shapes = f"{list(first.shape)} and {list(second.shape)}"
+        raise refused(f"its update of {layer[:100]} is {shapes}, or not finite")
+    # A product of two float32 that are fine each can run over, and so can a sum of r of them.
+    largest = float(abs(second_Or).max()) * abs(scale)
+    if not max(float(abs(first_rI).max()) * largest * rank, largest) < MAX_CHANGE:
+        raise refused(f"its update of {layer[:100]} runs over what a weight can be")
+    row_by_row = ((fan_out,), (fan_out, 1), (fan_out, 1, 1, 1), (1, fan_out, 1, 1))
+    if magnitude is not None and magnitude.shape not in row_by_row:
+        shape = list(magnitude.shape)
+        raise refused(f"the DoRA of {layer[:100]} scales other axes than a row ({shape})")
     return LowRank(
         first_rI=first_rI,
         second_Or=second_Or,
@@ -363,71 +352,52 @@ def _scales(
     does: 1 without one.
     """
     told = _told(file, metadata)
-    if any(told.values()) and any("alpha" in own for own in pieces.values()):
-        raise CheckpointError(
-            str(file),
-            "its header and its tensors both say alpha",
-            "Save it again, with one of the two",
+    if any(told.values()) and any("alpha" in factors for factors in pieces.values()):
+        why = "its header and its tensors both say alpha"
+        raise CheckpointError(str(file), why, "Save it again, with one of the two")
+    scales = {}
+    for (part, layer), factors in pieces.items():
+        if told[part].get("use_dora") and "magnitude" not in factors:
+            why = "its header says that it is a DoRA, and it has no magnitudes"
+            raise CheckpointError(str(file), why, "Save it again")
+        rank = max(1, len(factors.get("first", ())))
+        told_scale = _told_scale(file, told[part], layer, rank)
+        scales[part, layer] = (
+            float(factors["alpha"].flat[0]) / rank if "alpha" in factors else told_scale
         )
-    if any(
-        told[part].get("use_dora") and "magnitude" not in own for (part, _), own in pieces.items()
-    ):
-        raise CheckpointError(
-            str(file),
-            "its header says that it is a DoRA, and it has no magnitudes",
-            "Save it again",
-        )
-    found = {}
-    for place, own in pieces.items():
-        rank = max(1, len(own.get("first", ())))
-        alpha = own.get("alpha", np.zeros(0)).ravel()
-        told_scale = _told_scale(file, told[place[0]], place[1], rank)
-        found[place] = float(alpha[0]) / rank if alpha.size else told_scale
-    return found
+    return scales
 
 
 def _told(file: Path, metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Part to what the header says of its LoRA; `CheckpointError` where that is more than an update
     of weights.
     """
+    configs: dict[str, dict[str, Any]] = {UNET: {}, TEXT_ENCODER: {}}
     try:
-        flat: Any = json.loads(metadata.get("lora_adapter_metadata", "{}"))
-        own = [
-            (part, name, value)
-            for key, value in flat.items()
-            for part, _, name in [key.partition(".")]
-        ]
+        for key, value in json.loads(metadata.get("lora_adapter_metadata", "{}")).items():
+            part, _, name = key.partition(".")
+            configs.setdefault(part, {})[name] = value
     except (ValueError, AttributeError) as error:
-        raise CheckpointError(
-            str(file), "its header's lora_adapter_metadata is broken", _FIX
-        ) from error
-    found: dict[str, dict[str, Any]] = {UNET: {}, TEXT_ENCODER: {}}
-    for part, name, value in own:
-        found.setdefault(part, {})[name] = value
-    for config in found.values():
-        start = config.get("init_lora_weights")
-        if start not in _UNCHANGED or config.get("lora_bias"):
-            why = (
-                "it has biases"
-                if config.get("lora_bias")
-                else f"it starts as {str(start)[:40]!r}, which changes the base as well"
-            )
-            raise CheckpointError(str(file), f"its header says that {why}", _FIX)
-    return found
+        why = "its header's lora_adapter_metadata is broken"
+        raise CheckpointError(str(file), why, _FIX) from error
+    for config in configs.values():
+        start, biased = config.get("init_lora_weights"), config.get("lora_bias")
+        changed = f"it starts as {str(start)[:40]!r}, which changes the base as well"
+        if biased or start not in _UNCHANGED:
+            why = f"its header says that {'it has biases' if biased else changed}"
+            raise CheckpointError(str(file), why, _FIX)
+    return configs
 
 
 def _told_scale(file: Path, config: Mapping[str, Any], layer: str, rank: int) -> float:
-    """alpha / r, or alpha / sqrt(r), as peft computes it; patterns name layers by their last parts."""
+    """alpha / r, or alpha / sqrt(r), as peft has it; patterns name layers by their last parts."""
     if not config:
         return 1.0
-    said_rank = _of_layer(file, config, "rank_pattern", layer, config.get("r", 8))
+    told_rank = _of_layer(file, config, "rank_pattern", layer, config.get("r", 8))
     alpha = _of_layer(file, config, "alpha_pattern", layer, config.get("lora_alpha", 8))
-    if said_rank != rank:
-        raise CheckpointError(
-            str(file),
-            f"its header says that {layer[:100]} has rank {said_rank}, and it has {rank}",
-            _FIX,
-        )
+    if told_rank != rank:
+        why = f"its header says that {layer[:100]} has rank {told_rank}, and it has {rank}"
+        raise CheckpointError(str(file), why, _FIX)
     return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
@@ -440,13 +410,12 @@ def _of_layer(file: Path, config: Mapping[str, Any], name: str, layer: str, usua
     patterns = config.get(name) or {}
     known = isinstance(patterns, dict) and len(patterns) <= MAX_PATTERNS
     if not known or not all(len(key) <= 200 and _PATTERN.fullmatch(key) for key in patterns):
-        raise CheckpointError(
-            str(file), f"its header's {name} names layers in a way that is not known here", _FIX
-        )
+        why = f"its header's {name} names layers in a way that is not known here"
+        raise CheckpointError(str(file), why, _FIX)
     # As peft looks: the first that fits, at the end of the layer's name.
-    value = next((own for key, own in patterns.items() if _compiled(key).match(layer)), usual)
+    fitting = (value for key, value in patterns.items() if _compiled(key).match(layer))
+    value = next(fitting, usual)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise CheckpointError(
-            str(file), f"its header says {str(value)[:40]!r} of {layer[:100]}", _FIX
-        )
+        why = f"its header says {str(value)[:40]!r} of {layer[:100]}"
+        raise CheckpointError(str(file), why, _FIX)
     return float(value)

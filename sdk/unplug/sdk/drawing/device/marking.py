@@ -43,14 +43,14 @@ XMP = (
 
 def picture_format(path: Path) -> str:
     """PNG or JPEG, by the end of a file's name; `InputError` for another."""
-    found = SUFFIXES.get(path.suffix.lower())
-    if found is None:
+    kind = SUFFIXES.get(path.suffix.lower())
+    if kind is None:
         raise InputError(
             str(path),
             "pictures are written as PNG or JPEG",
             "Give `out` a name that ends in .png or .jpg",
         )
-    return found
+    return kind
 
 
 def claim(path: Path, inputs: Sequence[Path] = ()) -> None:
@@ -106,8 +106,10 @@ def save_marked(picture: Image, path: Path, facts: Mapping[str, Any]) -> None:
             buffer,
             format=kind,
             quality=JPEG_QUALITY,
+            # Colours of thin lines bleed with a quarter of the chroma.
             subsampling=0,
             xmp=XMP.encode(),
+            # A JPEG segment holds 65,533 bytes.
             comment=text.encode()[:65_000],
         )
     with atomic_path(path) as temporary:

@@ -43,6 +43,7 @@ def philox(counter_N4: NDArray[np.uint32], key: tuple[int, int]) -> NDArray[np.u
         Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011, section 3.3; Random123's
         known answers.
     """
+    # In 64 bits: the high half of a product of two 32-bit words is needed too.
     first, second, third, fourth = (counter_N4[:, place].astype(np.uint64) for place in range(4))
     low, high = key
     for _ in range(ROUNDS):
@@ -110,6 +111,7 @@ def normals(seed: int, stream: int, count: int) -> NDArray[np.float32]:
     Reference:
         Box and Muller, A Note on the Generation of Random Normal Deviates, 1958.
     """
+    # Pairs: an odd count draws one number that nobody gets.
     u_J2 = uniforms(words(seed, stream, count + count % 2)).reshape(-1, 2)
     radius_J, angle_J = np.sqrt(-2.0 * np.log(u_J2[:, 0])), 2.0 * np.pi * u_J2[:, 1]
     z_J2 = np.stack([radius_J * np.cos(angle_J), radius_J * np.sin(angle_J)], axis=1)

@@ -188,8 +188,8 @@ class Pipeline:
 
     def parts(self) -> dict[str, Part]:
         """All parts by name: those of the base, and each plugin as ``plugins.NAME``."""
-        own: dict[str, Part] = {name: getattr(self, name) for name in PARTS}
-        return own | {f"plugins.{name}": item.part for name, item in self.plugins.items()}
+        base: dict[str, Part] = {name: getattr(self, name) for name in PARTS}
+        return base | {f"plugins.{name}": item.part for name, item in self.plugins.items()}
 
     def defaults_of(self, variant: str | None) -> PipelineDefaults:
         """Of a variant its own defaults, where it has some; else the pipeline's."""
@@ -199,20 +199,21 @@ class Pipeline:
 
     def save(self, folder: Path) -> Path:
         """Writes ``pipeline.json`` into the folder that its paths are relative to, atomically."""
-        found = asdict(self)
+        raw = asdict(self)
         for name in ("lora", "variants"):
-            if not found[name]:
-                del found[name]  # older readers know no such field
-        if not found["tokenizer"]["added"]:
-            del found["tokenizer"]["added"]
-        if found["schedule"]["guidance"] == "constant":
-            del found["schedule"]["guidance"]
-        write_json(folder / PIPELINE, found)
+            if not raw[name]:
+                del raw[name]  # older readers know no such field
+        if not raw["tokenizer"]["added"]:
+            del raw["tokenizer"]["added"]
+        if raw["schedule"]["guidance"] == "constant":
+            del raw["schedule"]["guidance"]
+        write_json(folder / PIPELINE, raw)
         return folder / PIPELINE
 
 
 def without_words(pipeline: Pipeline) -> dict[str, Any]:
     """A pipeline as JSON for a process that draws what was read already: its tokenizer is empty."""
+    # Stable Diffusion's words take 2 MB, and the process gets token ids.
     tokenizer = replace(pipeline.tokenizer, vocabulary=(), merges=(), added=())
     return asdict(replace(pipeline, tokenizer=tokenizer))
 
@@ -245,27 +246,27 @@ def load_pipeline(folder: Path) -> Pipeline:
         unplug.core.errors.ReportError: /nowhere/pipeline.json: No such file or directory. Check the path.
     """
     path = folder if folder.name == PIPELINE else folder / PIPELINE
-    found = read_dataclass(Pipeline, path, ReportError, max_bytes=MAX_BYTES)
-    found.tokenizer.check(str(path))
-    found.schedule.check(str(path))
+    pipeline = read_dataclass(Pipeline, path, ReportError, max_bytes=MAX_BYTES)
+    pipeline.tokenizer.check(str(path))
+    pipeline.schedule.check(str(path))
     for problem in itertools.chain(
-        _path_problems(found), _shape_problems(found), _number_problems(found)
+        _path_problems(pipeline), _shape_problems(pipeline), _number_problems(pipeline)
     ):
         raise ReportError(str(path), problem, _AGAIN)
-    return found
+    return pipeline
 
 
 def _path_problems(pipeline: Pipeline) -> Iterator[str]:
     for name, part in pipeline.parts().items():
         if not NAME.fullmatch(name.removeprefix("plugins.")):
             yield f"{name[:100]!r} is no name of a plugin"
-        kinds = [(item.target, item.precision) for item in part.files]
+        kinds = [(file.target, file.precision) for file in part.files]
         if not kinds or len(set(kinds)) < len(kinds):
             yield f"its {name} has no files, or two of one target and precision"
-        for item in part.files:
-            if not _PATH.fullmatch(item.file):
+        for file in part.files:
+            if not _PATH.fullmatch(file.file):
                 yield (
-                    f"its {name} lies at {item.file[:100]!r}, which is no plain path inside the "
+                    f"its {name} lies at {file.file[:100]!r}, which is no plain path inside the "
                     "folder"
                 )
     for name, variant in pipeline.variants.items():
@@ -281,54 +282,54 @@ def _path_problems(pipeline: Pipeline) -> Iterator[str]:
 def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
     """Whether every part takes what the one before gives, by name, shape and type."""
     specs = {name: part.iospec.images_in("NCHW") for name, part in pipeline.parts().items()}
-    shapes = {
-        name: {item.name: item.shape for item in (*spec.inputs, *spec.outputs)}
-        for name, spec in specs.items()
+    tensors = {
+        part: {tensor.name: tensor for tensor in (*spec.inputs, *spec.outputs)}
+        for part, spec in specs.items()
     }
-
-    def shape(part: str, tensor: str) -> tuple[int, ...] | None:
-        return shapes[part].get(tensor)
-
-    tokens, width = (
-        pipeline.tokenizer.length,
-        (shape("text_encoder", "hidden_states") or (0, 0, 0))[-1],
-    )
-    latent, side = (1, *pipeline.latent_shape), pipeline.image_size
-    wanted = {
-        ("text_encoder", "input_ids"): (1, tokens),
-        ("text_encoder", "hidden_states"): (1, tokens, width),
-        ("unet", "sample"): latent,
-        ("unet", "timestep"): (1,),
-        ("unet", "encoder_hidden_states"): (1, tokens, width),
-        ("unet", "noise_pred"): latent,
-        ("decoder", "latents"): latent,
-        ("decoder", "image"): (1, 3, side, side),
-    }
-    if pipeline.guided:
-        wanted |= {("unet", NEGATIVE): (1, tokens, width), ("unet", "noise_pred_negative"): latent}
-    elif shape("unet", "noise_pred_negative") is not None:
+    states = tensors["text_encoder"].get("hidden_states")
+    width = 0 if states is None else states.shape[-1]
+    for (part, name), wanted in _shapes(pipeline, width).items():
+        shape = tensors[part][name].shape if name in tensors[part] else None
+        if shape != wanted:
+            yield f"its {part} has {name} of shape {shape} where {wanted} is needed"
+    if not pipeline.guided and "noise_pred_negative" in tensors["unet"]:
         yield "its unet answers for a negative prompt that it is not asked about"
-    for (part, tensor), expected in wanted.items():
-        if shape(part, tensor) != expected:
-            yield f"its {part} has {tensor} of shape {shape(part, tensor)} where {expected} is needed"
-    for part, spec in specs.items():
-        for item in (*spec.inputs, *spec.outputs):
-            if item.dtype != (expected_type := "int32" if item.name == "input_ids" else "float32"):
-                yield (
-                    f"its {part} has {item.name} of {item.dtype[:40]} where {expected_type} is "
-                    "needed"
-                )
-    slots = () if pipeline.lora is None else (LORA,)
-    asked = ASKED if pipeline.guided else ASKED[:-1]
-    if tuple(item.name for item in specs["unet"].inputs) != (*asked, *pipeline.residuals, *slots):
+    for part in tensors:
+        for name, tensor in tensors[part].items():
+            kind = "int32" if name == "input_ids" else "float32"
+            if tensor.dtype != kind:
+                yield f"its {part} has {name} of {tensor.dtype[:40]} where {kind} is needed"
+    asked = [*(ASKED if pipeline.guided else ASKED[:-1]), *pipeline.residuals]
+    asked += [] if pipeline.lora is None else [LORA]
+    if [tensor.name for tensor in specs["unet"].inputs] != asked:
         yield "its residuals are not the inputs of its unet that follow the words"
     if pipeline.lora is not None:
         yield from _slot_problems(pipeline.lora, specs["unet"].inputs[-1].shape)
     yield from _variant_problems(pipeline)
     for name in pipeline.plugins:
-        if [item.shape for item in specs[f"plugins.{name}"].inputs] != [(1, 3, side, side)]:
+        plugin, side = specs[f"plugins.{name}"], pipeline.image_size
+        if [tensor.shape for tensor in plugin.inputs] != [(1, 3, side, side)]:
             yield f"its plugin {name} takes no condition of {side} pixels"
-        yield from plugin_problems(name, specs[f"plugins.{name}"], specs["unet"])
+        yield from plugin_problems(name, plugin, specs["unet"])
+
+
+def _shapes(pipeline: Pipeline, width: int) -> dict[tuple[str, str], tuple[int, ...]]:
+    """The shape of each tensor that the loop feeds or reads, by part and name."""
+    latent, side = (1, *pipeline.latent_shape), pipeline.image_size
+    state = (1, pipeline.tokenizer.length, width)
+    shapes: dict[tuple[str, str], tuple[int, ...]] = {
+        ("text_encoder", "input_ids"): state[:2],
+        ("text_encoder", "hidden_states"): state,
+        ("unet", "sample"): latent,
+        ("unet", "timestep"): (1,),
+        ("unet", "encoder_hidden_states"): state,
+        ("unet", "noise_pred"): latent,
+        ("decoder", "latents"): latent,
+        ("decoder", "image"): (1, 3, side, side),
+    }
+    if pipeline.guided:
+        shapes |= {("unet", NEGATIVE): state, ("unet", "noise_pred_negative"): latent}
+    return shapes
 
 
 def _slot_problems(lora: LoraSlots, shape: tuple[int, ...]) -> Iterator[str]:
@@ -364,16 +365,14 @@ def plugin_problems(name: str, plugin: IOSpec, unet: IOSpec) -> Iterator[str]:
     """What of a plugin does not fit a UNet: a residual that is missing, one too many, or one of
     another shape.
     """
-    own = {item.name: item.shape for item in plugin.images_in("NCHW").outputs}
-    wanted = {item.name: item.shape for item in residuals_in(unet)}
-    for tensor in dict.fromkeys((*wanted, *own)):
-        if own.get(tensor) != wanted.get(tensor):
-            given, taken = (
-                list(found[tensor]) if tensor in found else "nothing" for found in (own, wanted)
-            )
+    given = {tensor.name: list(tensor.shape) for tensor in plugin.images_in("NCHW").outputs}
+    taken = {tensor.name: list(tensor.shape) for tensor in residuals_in(unet)}
+    for tensor in dict.fromkeys((*taken, *given)):
+        if given.get(tensor) != taken.get(tensor):
             yield (
-                f"its plugin {name} was made for another base: it gives {given} as {tensor}, and "
-                f"the unet takes {taken}"
+                f"its plugin {name} was made for another base: it gives "
+                f"{given.get(tensor, 'nothing')} as {tensor}, and the unet takes "
+                f"{taken.get(tensor, 'nothing')}"
             )
 
 
@@ -439,11 +438,11 @@ def open_files(
 
 def _checked(folder: Path, item: PartFile, part: Part) -> Artifact:
     path = place_of(folder, item.file)
-    found = load_artifact(path)
-    check_digest(path, found.card.sha256, item.sha256)
-    if (found.card.iospec, found.card.target) != (part.iospec, item.target):
+    artifact = load_artifact(path)
+    check_digest(path, artifact.card.sha256, item.sha256)
+    if (artifact.card.iospec, artifact.card.target) != (part.iospec, item.target):
         raise ArtifactError(str(path), f"its tensors are not those that {PIPELINE} says", _AGAIN)
-    return found
+    return artifact
 
 
 def place_of(folder: Path, file: str) -> Path:

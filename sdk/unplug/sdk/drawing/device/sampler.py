@@ -74,8 +74,8 @@ class Schedule:
             <= self.steps_offset
             < max(1, len(alphas)),
         }
-        for what, found in wrong.items():
-            if found:
+        for what, is_so in wrong.items():
+            if is_so:
                 raise ReportError(where, f"its schedule has {what}", "Export it again")
 
 
@@ -110,6 +110,7 @@ def timesteps(schedule: Schedule, steps: int, solver: Solver) -> NDArray[np.int6
         InputError: more steps than there are noise levels, or none.
     """
     levels = len(schedule.alphas_cumprod)
+    # diffusers' DPM-Solver++ spaces one timestep more, but for trailing, and leaves out the smallest.
     extra = 1 if solver == "dpm++" and schedule.spacing != "trailing" else 0
     if not 1 <= steps <= levels - extra:
         raise InputError(
@@ -190,6 +191,7 @@ def _ddim(
         Song et al., Denoising Diffusion Implicit Models, 2021, equation 12 with sigma = 0.
     """
     levels_N = np.array(schedule.alphas_cumprod, np.float64)
+    # diffusers steps by floor(N / S) below each timestep, also where the next one is not there.
     after_S = time_S - len(levels_N) // len(time_S)
     next_S = np.where(after_S >= 0, levels_N[np.maximum(after_S, 0)], schedule.final_alpha_cumprod)
     keep_S = np.sqrt((1.0 - next_S) / (1.0 - alpha_S))
@@ -210,6 +212,7 @@ def _dpm(alpha_S: Floats) -> tuple[Floats, Floats, Floats]:
     logs_S = 0.5 * np.log(alpha_S / (1.0 - alpha_S))
     step_R = np.diff(logs_S)
     next_R, own_R = alpha_S[1:], alpha_S[:-1]
+    # The last step ends without noise: nothing of z is kept, and all of D taken.
     keep_S = np.append(np.sqrt((1.0 - next_R) / (1.0 - own_R)), 0.0)
     pull_S = np.append(np.sqrt(next_R) * -np.expm1(-step_R), 1.0)
     previous_S = np.zeros_like(pull_S)

@@ -146,8 +146,8 @@ class Tokenizer:
             ),
             "added tokens outside of its vocabulary, empty, or alike": not self._added_fit(),
         }
-        for what, found in wrong.items():
-            if found:
+        for what, is_so in wrong.items():
+            if is_so:
                 raise ReportError(where, f"its tokenizer has {what}", "Export it again")
 
     def _fits(self, merge: str) -> bool:
@@ -200,19 +200,20 @@ class Tokenizer:
             ((513, 512, 512, 514, 514, 514), 7, ('ho',))
         """
         check_text(text)
-        found, spelled = list[int](), dict[str, None]()
+        numbers, spelled = list[int](), dict[str, None]()
         for part in self._parts(text):
             if isinstance(part, AddedToken):
-                found.append(part.id)
+                numbers.append(part.id)
                 continue
             for word in split_words(part):
                 tokens = self._merged(word)
                 spelled |= {word: None} if len(tokens) > 1 else {}
                 # CLIP's unknown token is its end
-                found += [self._ids.get(token, self.end) for token in tokens]
-        kept = [self.start, *found[: self.length - 2], self.end]
+                numbers += [self._ids.get(token, self.end) for token in tokens]
+        # Cut so that the end is always there: CLIP's answer is read at its place.
+        kept = [self.start, *numbers[: self.length - 2], self.end]
         ids = (*kept, *[self.padding] * (self.length - len(kept)))
-        return Encoded(ids=ids, tokens=len(found) + 2, spelled=tuple(spelled))
+        return Encoded(ids=ids, tokens=len(numbers) + 2, spelled=tuple(spelled))
 
     def _parts(self, text: str) -> Iterator[str | AddedToken]:
         """Added tokens, and normalized text between them: first those of the text as it is, then
@@ -248,17 +249,17 @@ class _Cutter:
         """The tokens, and what is between them."""
         done = 0
         for match in self.places.finditer(text) if self.tokens else ():
-            item, (start, end) = self.tokens[match[0]], match.span()
+            token, (start, end) = self.tokens[match[0]], match.span()
             beside = text[start - 1 : start] + text[end : end + 1]
-            if item.single_word and any(map(_in_word, beside)):
+            if token.single_word and any(map(_in_word, beside)):
                 continue
-            if item.lstrip:
+            if token.lstrip:
                 start = max(len(text[:start].rstrip(WHITE)), done)
-            if item.rstrip:
+            if token.rstrip:
                 end = len(text) - len(text[end:].lstrip(WHITE))
             if done < start:
                 yield text[done:start]
-            yield item
+            yield token
             done = end
         if done < len(text):
             yield text[done:]
@@ -278,12 +279,12 @@ def _in_word(character: str) -> bool:
 
 
 def _joined(parts: list[str], pair: tuple[str, str]) -> list[str]:
-    found, place = list[str](), 0
+    joined, place = list[str](), 0
     while place < len(parts):
         both = (parts[place], parts[place + 1]) == pair if place + 1 < len(parts) else False
-        found.append("".join(pair) if both else parts[place])
+        joined.append("".join(pair) if both else parts[place])
         place += 1 + both
-    return found
+    return joined
 
 
 def untaught(spelled: Sequence[str], vocabulary: int) -> str | None:
@@ -330,6 +331,7 @@ def normalize(text: str) -> str:
         >>> normalize("A  CAFE\\u0301")
         'a café'
     """
+    # Lone surrogates, which no UTF-8 has, become question marks first.
     composed = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
     return "".join(character.lower() for character in SPACES.sub(" ", composed))
 
@@ -342,7 +344,7 @@ def split_words(text: str) -> list[str]:
         >>> split_words("it's 42 cats!? ok")
         ['it', "'s", '4', '2', 'cats', '!?', 'ok']
     """
-    found, place = list[str](), 0
+    words, place = list[str](), 0
     while place < len(text):
         contraction = next((item for item in CONTRACTIONS if text.startswith(item, place)), None)
         kind = _kind(text[place])
@@ -352,16 +354,16 @@ def split_words(text: str) -> list[str]:
         elif mark := MARK.match(
             text, place
         ):  # of CLIP, where it was written in capitals: no token, and yet words of its own
-            found += mark.groups()
+            words += mark.groups()
             place = mark.end()
             continue
         elif kind in "LO":
             while end < len(text) and _kind(text[end]) == kind:
                 end += 1
         if kind != "S":
-            found.append(text[place:end])
+            words.append(text[place:end])
         place = end
-    return found
+    return words
 
 
 def _kind(character: str) -> str:

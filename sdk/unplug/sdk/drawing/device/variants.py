@@ -44,7 +44,7 @@ def pack_variants(
     Raises:
         CheckpointError, InputError: see `pack_loras`; or an update that changes nothing.
     """
-    found = {}
+    packed = {}
     for name, source in sources.items():
         packed_RK = pack_loras(slots, source.loras)
         used_r = np.flatnonzero(packed_RK.any(axis=1))
@@ -54,8 +54,8 @@ def pack_variants(
                 "its weights are all zero: it is the bare base",
                 "Train it, or leave it out",
             )
-        found[name] = packed_RK[: int(used_r[-1]) + 1]
-    return found
+        packed[name] = packed_RK[: int(used_r[-1]) + 1]
+    return packed
 
 
 def write_variant(

@@ -37,12 +37,12 @@ def web_files(folder: Path) -> dict[str, Path]:
         {(item.target, item.precision) for item in part.files if item.target in TARGETS}
         for part in parts.values()
     ]
-    found = {PIPELINE: folder / PIPELINE}
+    files = {PIPELINE: folder / PIPELINE}
     for target, precision in sorted(set.intersection(*kinds)):
         for artifact in open_files(pipeline, folder, target=target, precision=precision).values():
             for path in (artifact.path, card_path(artifact.path)):
-                found[path.relative_to(folder).as_posix()] = path
-    if len(found) == 1:
+                files[path.relative_to(folder).as_posix()] = path
+    if len(files) == 1:
         raise InputError(
             str(folder),
             "a browser runs LiteRT and ONNX files, and not every part has one",
@@ -50,5 +50,5 @@ def web_files(folder: Path) -> dict[str, Path]:
         )
     for name, variant in pipeline.variants.items():
         read_variant(pipeline, folder, name)  # checked as every file is
-        found[variant.file] = folder / variant.file
-    return found
+        files[variant.file] = folder / variant.file
+    return files

@@ -25,7 +25,6 @@ from .recipe import ControlRecipe as ControlRecipe
 from .recipe import StepRecipe as StepRecipe
 from .recipe import Weighting as Weighting
 from .run_base import train_base as train_base
-from .run_pack import packs_asked_for as packs_asked_for
 from .run_pack import train_pack as train_pack
 from .run_plugin import RECORD_SCHEMA as RECORD_SCHEMA
 from .run_plugin import plugin_card as plugin_card
@@ -41,6 +40,7 @@ from .shipped import sampling_by_record as sampling_by_record
 from .shipped import sampling_of_lora as sampling_of_lora
 from .shipped import shipped_folder as shipped_folder
 from .shipped import teacher_of_lora as teacher_of_lora
+from .shipped import word_of_pack as word_of_pack
 from .steered_pictures import BATCH as BATCH
 from .steered_pictures import draw_pictures as draw_pictures
 from .steered_pictures import generate as generate
@@ -53,7 +53,6 @@ from .task import NoiseBatch as NoiseBatch
 from .task import NoiseFrame as NoiseFrame
 from .task import NoiseSet as NoiseSet
 from .task import Steered as Steered
-from .task import frame_of as frame_of
 from .tokenizer import plain_tokenizer as plain_tokenizer
 from .vae import VAERecipe as VAERecipe
 from .vae import to_image as to_image

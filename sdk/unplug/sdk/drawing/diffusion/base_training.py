@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.learning.training import StateFile, fingerprint, seeded
+from unplug.sdk.learning.training import seeded
 
 from .noise import add_noise, draw_steps, noise_like, sample_loss
 from .recipe import BaseRecipe
 from .small import build_scheduler, build_text_encoder, build_unet
-from .steps import Trained, train_steps
+from .steps import Trained, state_at, train_steps
 from .tokenizer import encode
 
 
@@ -106,12 +106,12 @@ def fit_base(
     *,
     seed: int,
     device: torch.device,
-    state_path: Path | None = None,
-    facts: dict[str, Any] | None = None,
-    networks: tuple[Any, Any] | None = None,
-    on_sample: Callable[[BaseLoss, int], None] | None = None,
-    sample_every: int = 0,
-    show: bool = True,
+    state_path: Path,
+    facts: dict[str, Any],
+    networks: tuple[Any, Any] | None,
+    on_sample: Callable[[BaseLoss, int], None],
+    sample_every: int,
+    show: bool,
 ) -> Trained:
     """Trains UNet and text encoder on scaled latents with their prompts.
 
@@ -147,23 +147,13 @@ def fit_base(
     model = BaseLoss(unet, text_encoder, scheduler)
     empty_L = encode(tokenizer, [""])[0]
     draw = TextPairs(latent_Nchw, tokenize(tokenizer, captions), empty_L, recipe.drop_text, device)
-    state = None
-    if state_path is not None:
-        marks = fingerprint(
-            kind="base",
-            recipe=recipe.to_dict(),
-            seed=seed,
-            torch=torch.__version__,
-            **(facts or {}),
-        )
-        state = StateFile(path=state_path, fingerprint=marks)
     return train_steps(
         model,
         draw,
         recipe,
         seed=seed + 1,
         device=device,
-        state=state,
+        state=state_at(state_path, "base", recipe, seed, facts),
         on_sample=on_sample,
         sample_every=sample_every,
         show=show,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unplug.core import DataError, json_sha256, use_cache
-from unplug.plugins.conditions import EXACT, build_condition, identity
-from unplug.sdk.drawing.conditions import conditions_in_worker, exact_depths, with_exact
+from unplug.plugins.conditions import build_condition, identity
+from unplug.sdk.drawing.conditions import conditions_of, with_exact
 from unplug.sdk.learning.data import Dataset, captions_digest, captions_of, note_people
 
 from .digest import base_digest as base_digest
 from .latent_cache import latents, text_embeddings
-from .load import image_size_of
+from .load import check_size_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,50 +197,31 @@ def load_control_set(
             condition.
         InputError: an unknown condition or setting, a missing task file.
     """
-    size, options = image_size_of(base), with_exact(kind, options, dataset)
-    if dataset.size != size:
-        raise DataError(
-            f"data at {dataset.size} px",
-            f"the base makes pictures of {size} px",
-            f"Load it at {size}",
-        )
+    check_size_of(dataset, base)
+    options = with_exact(kind, options, dataset)
     words = captions_of(dataset, seed=seed, variants=captions)
-    prompts = tuple(dict.fromkeys(["", *(text for own in words for text in own)]))
+    prompts = tuple(dict.fromkeys(["", *(text for texts in words for text in texts)]))
     number = {text: position for position, text in enumerate(prompts)}
-    most = max(len(own) for own in words)
+    most = max(map(len, words))
     text = text_embeddings(base, prompts, show=show)
-    pictures: Any = _Pictures(dataset)
-    where = (
-        use_cache()
-        / "diffusion"
-        / f"condition-{kind}-{dataset.digest[:24]}-{_settings(kind, options)}-{size}px.npy"
-    )
+    where = _condition_place(dataset, kind, options)
     # first: what a kill leaves unfinished is of them too
     note_people(where, dataset.spec, dataset.samples)
-    if options.get("model") == EXACT:
-        condition, found = exact_depths(dataset, options, size, out=where, show=show)
-    else:
-        condition, found = conditions_in_worker(
-            kind, options, pictures, size, out=where, digest=f"data {dataset.digest}", show=show
-        )
-    rows = np.flatnonzero(found)
+    condition, found_N = conditions_of(dataset, kind, options, dataset.size, out=where, show=show)
+    rows = np.flatnonzero(found_N)
     if not len(rows):
-        raise DataError(
-            f"data {dataset.spec}",
-            f"{kind} was found in none of {len(dataset)} samples",
-            "Use other pictures",
-        )
+        why = f"{kind} was found in none of {len(dataset)} samples"
+        raise DataError(f"data {dataset.spec}", why, "Use other pictures")
     owners: dict[str, int] = {}
     subject = [owners.setdefault(sample.person, len(owners)) for sample in dataset.samples]
+    prompt = [[number[texts[place % len(texts)]] for place in range(most)] for texts in words]
     data = ControlSet(
         ids=tuple(dataset.ids[int(row)] for row in rows),
         rows=rows,
         latent=latents(base, dataset, show=show),
         condition=condition,
         text=text,
-        prompt=np.array(
-            [[number[own[index % len(own)]] for index in range(most)] for own in words]
-        ),
+        prompt=np.array(prompt),
         empty=text[number[""]],
         subject=np.array(subject),
         prompts=prompts,
@@ -247,29 +229,10 @@ def load_control_set(
     return data, len(dataset) - len(rows)
 
 
-def _settings(kind: str, options: Mapping[str, str] | None) -> str:
-    """Of what a condition is made of but for versions: those have their place beside the file, and
-    are drawn over.
+def _condition_place(dataset: Dataset, kind: str, options: Mapping[str, str]) -> Path:
+    """In the cache. By the settings alone: versions have their place beside the file, and what is
+    of another one is drawn over.
     """
-    settings = identity(build_condition(kind, options))["settings"]
-    return json_sha256(settings)[:8]
-
-
-class _Pictures:
-    """All pictures in the data set's order; only what is sliced is read, as from the memory map
-    behind it.
-    """
-
-    def __init__(self, dataset: Dataset) -> None:
-        self.dataset = dataset
-        self.shape, self.dtype, self.ndim = (
-            (len(dataset), *dataset.images.shape[1:]),
-            dataset.images.dtype,
-            4,
-        )
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, part: slice) -> NDArray[np.uint8]:
-        return self.dataset.pixels(range(*part.indices(len(self))))
+    settings = json_sha256(identity(build_condition(kind, options))["settings"])[:8]
+    name = f"condition-{kind}-{dataset.digest[:24]}-{settings}-{dataset.size}px.npy"
+    return use_cache() / "diffusion" / name

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.learning.training import StateFile, fingerprint, seeded
+from unplug.sdk.learning.training import seeded
 
 from .base_training import use_fast_attention
 from .control import Control, predict_noise
 from .control_set import ControlDraws, ControlSet
 from .noise import add_noise, draw_steps, level_weight, noise_like, sample_loss
 from .recipe import ControlRecipe, Timesteps, Weighting
-from .steps import Trained, train_steps
+from .steps import Trained, state_at, train_steps
 
 
 class ControlLoss(nn.Module):
@@ -124,18 +124,10 @@ def fit_control(
     # A plugin's convolutions were measured 1.6 times faster in training so.
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     model = ControlLoss(control, network.train(), base, recipe.timesteps, recipe.weighting)
-    state = None
-    if state_path is not None:
-        marks = fingerprint(
-            kind=control.label,
-            recipe=recipe.to_dict(),
-            seed=seed,
-            torch=torch.__version__,
-            condition=condition,
-            **({} if zero_rate == 1.0 else {"zero_rate": zero_rate}),
-            **(facts or {}),
-        )
-        state = StateFile(path=state_path, fingerprint=marks)
+    marks = {"condition": condition} | (facts or {})
+    if zero_rate != 1.0:
+        marks["zero_rate"] = zero_rate
+    state = state_at(state_path, control.label, recipe, seed, marks)
     draws = ControlDraws(data, recipe.drop_text, device, clutter=recipe.clutter)
     preview = (
         None if on_sample is None else lambda averaged, step: on_sample(averaged.network, step)

@@ -57,18 +57,20 @@ def settings_of(part: Any) -> dict[str, Any]:
     """
     config = part.config
     if hasattr(config, "to_dict"):  # transformers'
-        own, usual = config.to_dict(), type(config)().to_dict()
+        settings, usual = config.to_dict(), type(config)().to_dict()
     else:
-        own = dict(config)
+        settings = dict(config)
         usual = {
             name: item.default
             for name, item in inspect.signature(type(part).__init__).parameters.items()
         }
-    own, usual = ({key: _plain(value) for key, value in values.items()} for values in (own, usual))
-    skipped = [key for key in own if key.startswith("_") or key in VOLATILE]
+    settings, usual = (
+        {key: _plain(value) for key, value in values.items()} for values in (settings, usual)
+    )
+    skipped = [key for key in settings if key.startswith("_") or key in VOLATILE]
     return {"class": type(part).__name__} | {
         key: value
-        for key, value in own.items()
+        for key, value in settings.items()
         if key not in skipped and not (key in usual and usual[key] == value)
     }
 

@@ -63,9 +63,9 @@ def given_losses(
 def _check_tensors(artifact: Any, iospec: IOSpec) -> None:
     spec: IOSpec = artifact.card.iospec.images_in("NCHW")
     for theirs, ours in ((spec.inputs, iospec.inputs), (spec.outputs, iospec.outputs)):
-        found, wanted = ({item.name: tuple(item.shape) for item in side} for side in (theirs, ours))
-        if found != wanted:
-            why = f"its tensors are {_named(found)}, and this base's plugins have {_named(wanted)}"
+        has, wanted = ({item.name: tuple(item.shape) for item in side} for side in (theirs, ours))
+        if has != wanted:
+            why = f"its tensors are {_named(has)}, and this base's plugins have {_named(wanted)}"
             raise ArtifactError(
                 str(artifact.path), why, "Audit the artifacts of a plugin of this base"
             )
@@ -78,20 +78,20 @@ def _named(shapes: dict[str, tuple[int, ...]]) -> str:
 def _part(
     session: Any, iospec: IOSpec, frame: NoiseFrame, part: NoiseSet, device: torch.device
 ) -> NDArray[Any]:
-    data, size, found = part.control_set, part.eval_batch, []
+    data, size, losses = part.control_set, part.eval_batch, []
     chunk = max(1, CHUNK_BYTES // sum(4 * math.prod(item.shape) for item in iospec.outputs))
     for start in range(0, len(data), chunk):
         index_N = torch.arange(start, min(start + chunk, len(data)))
-        said = session.run_channels_first(
+        answer = session.run_channels_first(
             {"condition": data.batch(index_N, torch.device("cpu"))["condition_BCHW"].numpy()}
         )
         for low in range(0, len(index_N), size):
             rows = slice(low, low + size)
             residuals = [
-                torch.from_numpy(np.ascontiguousarray(said[item.name][rows])).to(device)
+                torch.from_numpy(np.ascontiguousarray(answer[item.name][rows])).to(device)
                 for item in iospec.outputs
             ]
             batch = data.batch(index_N[rows], device)
             loss_BT = batch_losses(frame.control, _Given(residuals), frame.base, batch, LEVELS, 0)
-            found.append(level_mean(loss_BT, frame.base, frame.weighting).numpy())
-    return np.concatenate(found) if found else np.zeros(0)
+            losses.append(level_mean(loss_BT, frame.base, frame.weighting).numpy())
+    return np.concatenate(losses) if losses else np.zeros(0)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .shipped import GuidanceSchedule
+from unplug.sdk.drawing.device import GuidanceSchedule
 
 
 def guidance_at(time_B: Tensor, levels: int, guidance: float, schedule: GuidanceSchedule) -> Tensor:

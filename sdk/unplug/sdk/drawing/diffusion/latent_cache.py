@@ -39,13 +39,13 @@ def cached_array(
     """
     key = json_sha256({"format": FORMAT, "shape": shape, "dtype": dtype, **facts})[:32]
     path = use_cache() / "diffusion" / f"{facts['kind']}-{key}.npy"
-    found = open_array(path, shape, dtype)
-    if found is None:
+    array = open_array(path, shape, dtype)
+    if array is None:
         write_array(path, shape, dtype, blocks)
-        found = np.load(path, mmap_mode="r")
+        array = np.load(path, mmap_mode="r")
     if of is not None:
         note_people(path, of.spec, of.samples)
-    return found
+    return array
 
 
 def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:

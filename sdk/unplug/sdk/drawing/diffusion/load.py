@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.core import CheckpointError, InputError, check_contents, quiet, read_json
+from unplug.core import CheckpointError, DataError, InputError, check_contents, quiet, read_json
 from unplug.plugins import (
     check_decoder,
     check_numbers,
@@ -25,6 +25,7 @@ from unplug.plugins import (
     weights_files,
 )
 from unplug.sdk.drawing.device import MAX_LEVELS, TEXT_ENCODER, UNET, LowRank, read_lora
+from unplug.sdk.learning.data import Dataset
 
 from .digest import TEXT_PREFIX
 from .shipped import SMALL, shipped_folder
@@ -85,14 +86,14 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
                 variant=_variant(folder / "text_encoder"),
                 **how,
             )
-            own = {
+            networks = {
                 part: getattr(package, kind).from_pretrained(
                     folder / part, variant=_variant(folder / part), **how
                 )
                 for part, kind in NETWORKS.items()
             }
             pipe = package.StableDiffusionPipeline.from_pretrained(
-                folder, text_encoder=text_encoder, **own, **_WITHOUT, **how
+                folder, text_encoder=text_encoder, **networks, **_WITHOUT, **how
             )
     except (
         OSError,
@@ -139,12 +140,12 @@ def _check_asks(folder: Path, package: Any) -> None:
                     package,
                 )
         except InputError as error:
-            found = (
+            place = (
                 error.what
                 if isinstance(error, CheckpointError) or error.what == str(file)
                 else f"{file}: {error.what}"
             )
-            raise CheckpointError(found, error.why, error.fix or _FIX) from error
+            raise CheckpointError(place, error.why, error.fix or _FIX) from error
 
 
 CHECKS = {"unet": check_unet, "vae": check_decoder, "text_encoder": check_text_encoder}
@@ -234,11 +235,11 @@ def _check_folder(folder: Path) -> None:
     if missing:
         raise CheckpointError(str(folder), f"it has no {', '.join(missing)}", _FIX)
     for part, (library, kinds) in KINDS.items():
-        found = index[part] if isinstance(index[part], list) else []
-        if len(found) != 2 or found[0] != library or not re.fullmatch(kinds, str(found[1])):
+        pair = index[part] if isinstance(index[part], list) else []
+        if len(pair) != 2 or pair[0] != library or not re.fullmatch(kinds, str(pair[1])):
             raise CheckpointError(
                 str(folder),
-                f"its {part} is {str(found)[:60]}, which no base of this family has",
+                f"its {part} is {str(pair)[:60]}, which no base of this family has",
                 _FIX,
             )
     extra = [part for part in ("text_encoder_2", "transformer", "prior") if part in index]
@@ -288,8 +289,8 @@ def _check_parts(name: str, pipe: Any) -> None:
             text.hidden_size != unet.cross_attention_dim
         ),
     }
-    for what, found in wrong.items():
-        if found:
+    for what, is_so in wrong.items():
+        if is_so:
             raise CheckpointError(
                 name, f"it has {what}", "Give a text-to-image base of Stable Diffusion 1 or 2"
             )
@@ -304,11 +305,18 @@ def image_size_of(base: Any) -> int:
     return int(base.unet.config.sample_size) * FACTOR
 
 
+def check_size_of(dataset: Dataset, base: Any) -> None:
+    """Raises `DataError` where pictures are of another size than the base's."""
+    if dataset.size != (size := image_size_of(base)):
+        why = f"the base makes pictures of {size} px"
+        raise DataError(f"data at {dataset.size} px", why, f"Load it at {size}")
+
+
 def base_record(name: str) -> dict[str, Any]:
     """What ``unplug.json`` of a base of ours says; empty for others."""
     path = _place(name) / RECORD
-    found = read_json(path) if path.is_file() else {}
-    return found if isinstance(found, dict) else {}
+    record = read_json(path) if path.is_file() else {}
+    return record if isinstance(record, dict) else {}
 
 
 def is_ours(name: str) -> bool:
@@ -339,26 +347,26 @@ def load_loras(base: Any, paths: Sequence[Path]) -> None:
         CheckpointError: no such file, a pickle, another kind of weights, or some that do not fit
             this base.
     """
-    own = {part: _changeable(getattr(base, part)) for part in (UNET, TEXT_ENCODER)}
+    layers_of = {part: _changeable(getattr(base, part)) for part in (UNET, TEXT_ENCODER)}
     sizes = {
         part: {name: (layer.weight[0].numel(), len(layer.weight)) for name, layer in layers.items()}
-        for part, layers in own.items()
+        for part, layers in layers_of.items()
     }
-    found: dict[Any, Tensor] = {}
+    changed: dict[Any, Tensor] = {}
     for path in paths:
         for (part, name), update in read_lora(path, sizes, "this base").items():
-            layer = own[part][name]
-            found[layer] = found.get(layer, 0.0) + _delta(layer.weight.detach(), update)
-    for layer, delta_OI in found.items():
+            layer = layers_of[part][name]
+            changed[layer] = changed.get(layer, 0.0) + _delta(layer.weight.detach(), update)
+    for layer, delta_OI in changed.items():
         weight = layer.weight.detach()
-        found[layer] = (weight.float() + delta_OI.reshape(weight.shape)).to(weight.dtype)
-        if not bool(found[layer].isfinite().all()):
+        changed[layer] = (weight.float() + delta_OI.reshape(weight.shape)).to(weight.dtype)
+        if not bool(changed[layer].isfinite().all()):
             why = (
                 "with them the base's weights are no numbers in "
                 f"{str(weight.dtype).removeprefix('torch.')}"
             )
             raise CheckpointError(", ".join(map(str, paths)), why, "Fetch or train them again")
-    for layer, weight in found.items():
+    for layer, weight in changed.items():
         layer.weight.data = weight
 
 

@@ -28,21 +28,21 @@ def foreign_loras(base: Any, paths: Sequence[Path]) -> list[Path]:
     if base.unet.dtype != torch.float32:
         return []
     teachers = {path: teacher for path in paths if (teacher := teacher_of_lora(path)) is not None}
-    own = base_digest(base) if teachers else None
-    return [path for path, teacher in teachers.items() if teacher != own]
+    digest = base_digest(base) if teachers else None
+    return [path for path, teacher in teachers.items() if teacher != digest]
 
 
 def tell_foreign(
     base: Any, paths: Sequence[Path], name: str, say: Callable[[str], None]
 ) -> list[Path]:
     """The `foreign_loras`, after saying so of each; `name` is the base's."""
-    found = foreign_loras(base, paths)
-    for path in found:
+    foreign = foreign_loras(base, paths)
+    for path in foreign:
         say(
             f"warning: {path} was trained on other weights than those of {name}: pictures may be "
             "worse"
         )
-    return found
+    return foreign
 
 
 def merge_loras(base: Any, paths: Sequence[Path], out: Path) -> None:

@@ -102,8 +102,10 @@ def level_weight(scheduler: Any, step_B: Tensor, weighting: Weighting) -> Tensor
         Salimans and Ho, Progressive Distillation, 2022, section 4 (SNR + 1 weighting).
     """
     share_B: Tensor = scheduler.alphas_cumprod.to(step_B.device)[step_B].clamp(min=MIN_SHARE)
-    own: Weighting = "noise" if scheduler.config.get("prediction_type") == "epsilon" else "velocity"
-    if weighting == own:
+    predicted: Weighting = (
+        "noise" if scheduler.config.get("prediction_type") == "epsilon" else "velocity"
+    )
+    if weighting == predicted:
         return torch.ones_like(share_B)
     return 1.0 / share_B if weighting == "velocity" else share_B
 

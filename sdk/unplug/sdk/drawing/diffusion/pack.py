@@ -59,9 +59,7 @@ class PackRecipe(StepRecipe):
         if not isinstance(self.rank, int) or not 1 <= self.rank <= MAX_RANK:
             raise InputError(f"rank {self.rank}", "out of range", f"Use 1 to {MAX_RANK}")
         if self.layers not in ("all", "attention"):
-            raise InputError(
-                f"layers {self.layers!r}", "no such choice", "Use all or attention"
-            )
+            raise InputError(f"layers {self.layers!r}", "no such choice", "Use all or attention")
 
 
 def fit_pack(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from unplug.core import InputError
 from unplug.sdk.learning.training import Augment
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
-PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16")
 Timesteps = Literal["uniform", "cubic"]
-TIMESTEPS: tuple[Timesteps, ...] = ("uniform", "cubic")
 Weighting = Literal["velocity", "noise"]
-WEIGHTINGS: tuple[Weighting, ...] = ("velocity", "noise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +50,13 @@ class StepRecipe:
         "ema": (0.0, 0.99999),
     }
 
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"precision": get_args(Precision)}
+
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise InputError(
-                f"precision {self.precision!r}",
-                "no such choice",
-                f"Use one of {', '.join(PRECISIONS)}",
-            )
+        for name, choices in self.choices.items():
+            if (choice := getattr(self, name)) not in choices:
+                fix = f"Use one of {', '.join(choices)}"
+                raise InputError(f"{name} {choice!r}", "no such choice", fix)
         for name, (low, high) in self.ranges.items():
             value = getattr(self, name)
             if isinstance(low, int) and not isinstance(value, int):
@@ -180,20 +177,14 @@ class ControlRecipe(StepRecipe):
     accumulate: int = 1
     checkpointing: bool = False
 
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        **StepRecipe.choices,
+        "timesteps": get_args(Timesteps),
+        "weighting": get_args(Weighting),
+    }
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.timesteps not in TIMESTEPS:
-            raise InputError(
-                f"timesteps {self.timesteps!r}",
-                "no such choice",
-                f"Use one of {', '.join(TIMESTEPS)}",
-            )
-        if self.weighting not in WEIGHTINGS:
-            raise InputError(
-                f"weighting {self.weighting!r}",
-                "no such choice",
-                f"Use one of {', '.join(WEIGHTINGS)}",
-            )
         check_prompting(self.drop_text, self.captions)
         if not 0 <= self.clutter <= 1:
             raise InputError(f"clutter {self.clutter}", "not a share", "Use 0 to 1")

@@ -119,7 +119,7 @@ def train_base(
     make_folder(work, 0o700)
     captions = captions_of(dataset, seed=seed, variants=recipe.captions)
     rows = [int(index) for index in dataset.indices(split.train)]
-    own = [captions[row] for row in rows]
+    prompts = [captions[row] for row in rows]
     facts = {
         "data": dataset.digest,
         "split": split.sha256,
@@ -134,8 +134,9 @@ def train_base(
     )
     latent_Nchw = _latents(vae, dataset, rows, work, device)
     if start is None:
+        # The noise has unit variance: latents must meet it at the same scale.
         vae.register_to_config(scaling_factor=scaling_factor(latent_Nchw))
-    tokenizer = _tokenizer(work / "tokenizer", own) if start is None else start.tokenizer
+    tokenizer = _tokenizer(work / "tokenizer", prompts) if start is None else start.tokenizer
 
     def assembled(model: BaseLoss) -> Any:
         return assemble(vae, model.text_encoder, tokenizer, model.unet, build_scheduler())
@@ -156,7 +157,7 @@ def train_base(
     networks = None if start is None else (start.unet, start.text_encoder)
     done = fit_base(
         latent_Nchw * float(vae.config.scaling_factor),
-        own,
+        prompts,
         tokenizer,
         recipe,
         seed=seed,
@@ -346,9 +347,9 @@ def _forget_place(config: Path) -> None:
     """Takes out of a configuration where its network was loaded from: that is a path of the machine
     that trained.
     """
-    found = json.loads(config.read_text(encoding="utf-8"))
-    if found.pop("_name_or_path", None) is not None:
-        config.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    settings = json.loads(config.read_text(encoding="utf-8"))
+    if settings.pop("_name_or_path", None) is not None:
+        config.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def prefix_text_encoder(folder: Path) -> None:
@@ -359,11 +360,11 @@ def prefix_text_encoder(folder: Path) -> None:
     warning at most.
     """
     path = folder / "text_encoder" / "model.safetensors"
-    found = load_file(path)
+    tensors = load_file(path)
     named = {
-        f"{TEXT_PREFIX}{name.removeprefix(TEXT_PREFIX)}": value for name, value in found.items()
+        f"{TEXT_PREFIX}{name.removeprefix(TEXT_PREFIX)}": value for name, value in tensors.items()
     }
-    if named.keys() != found.keys():
+    if named.keys() != tensors.keys():
         with atomic_path(path) as temporary, safetensors_errors(path):
             save_file(named, temporary, metadata={"format": "pt"})
 

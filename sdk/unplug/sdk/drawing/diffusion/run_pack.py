@@ -5,7 +5,6 @@ deleted.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +163,7 @@ def _everybody(dataset: Dataset, seed: int) -> Split:
 
 
 @torch.no_grad()
-def _loss(
-    base: Any, unet: Any, latent_Nchw: Tensor, ids_NL: Tensor, device: torch.device
-) -> float:
+def _loss(base: Any, unet: Any, latent_Nchw: Tensor, ids_NL: Tensor, device: torch.device) -> float:
     """The mean loss of all pictures with their first prompts, at fixed noise and fixed levels."""
     total = int(base.scheduler.config.num_train_timesteps)
     size, sums = batch_size_of(base), list[Tensor]()
@@ -229,14 +226,3 @@ In diffusers, for a prompt that says the word:
 pipe.load_lora_weights("FOLDER")
 ```
 """
-
-
-def packs_asked_for(packs: Sequence[Path], prompt: str) -> list[Path]:
-    """Those of some packs whose words a prompt says.
-
-    Raises:
-        CheckpointError: a folder that is no pack.
-    """
-    from .shipped import word_of_pack
-
-    return [path for path in packs if asks_for(prompt, word_of_pack(path))]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,23 +52,12 @@ def previews(
     """
     rows = data.rows[:PREVIEWS]
     conditions = [Image.fromarray(np.asarray(data.condition[row])) for row in rows]
+    prompts = [data.prompts[data.prompt[row, 0]] for row in rows]
+    seeds = [seed + place for place in range(len(rows))]
 
     def drawn(pipe: Any, **more: Any) -> list[Image.Image]:
-        prompts, seeds = (
-            [data.prompts[data.prompt[row, 0]] for row in rows],
-            [seed + place for place in range(len(rows))],
-        )
-        return generate(
-            pipe,
-            prompts,
-            seeds=seeds,
-            size=conditions[0].width,
-            steps=how.steps,
-            guidance=how.guidance,
-            solver=how.solver,
-            schedule=how.schedule,
-            **more,
-        )
+        side = conditions[0].width
+        return generate(pipe, prompts, seeds=seeds, size=side, **asdict(how), **more)
 
     @cache
     def plain() -> list[Image.Image]:
@@ -75,9 +65,8 @@ def previews(
 
     def write(network: Any, step: int) -> None:
         steered = drawn(control.pipeline(base, network.eval()), image=conditions)
-        sheet = image_grid(
-            [conditions, plain(), steered], labels=["condition", "base", control.label]
-        )
+        labels = ["condition", "base", control.label]
+        sheet = image_grid([conditions, plain(), steered], labels=labels)
         with atomic_path(folder / f"sample-{step:07d}.png") as temporary:
             sheet.save(temporary, format="PNG")
 

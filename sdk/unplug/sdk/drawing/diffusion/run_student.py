@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from unplug.core import (
-    DataError,
     atomic_dir,
     check_replaceable,
     make_folder,
@@ -27,7 +26,7 @@ from unplug.sdk.learning.training import describe_device, training_dir
 
 from .digest import base_digest
 from .latent_cache import latents
-from .load import OURS, RECORD, image_size_of, load_base
+from .load import OURS, RECORD, check_size_of, load_base
 from .run_base import save_base
 from .shipped import LORA_SCHEMA
 from .small import diffusers
@@ -71,12 +70,7 @@ def train_student(
         DataError: pictures of another size, or without captions.
         InputError, TrainingError, CheckpointError, OutputError: see `fit_student` and `save_base`.
     """
-    if dataset.size != (size := image_size_of(base)):
-        raise DataError(
-            f"data at {dataset.size} px",
-            f"the base makes pictures of {size} px",
-            f"Load it at {size}",
-        )
+    check_size_of(dataset, base)
     check_replaceable(out, RECORD, (RECORD, WEIGHTS_NAME, "README.md") if recipe.rank else OURS)
     work = training_dir(out)
     if restart:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from unplug.core import CheckpointError, InputError, read_json
-from unplug.sdk.drawing.device import WEIGHTS_NAME, check_words, lora_file
+from unplug.sdk.drawing.device import (
+    SOLVERS,
+    WEIGHTS_NAME,
+    GuidanceSchedule,
+    Solver,
+    check_words,
+    lora_file,
+)
 
 from .shipped_files import shipped_path, shipped_place, shipped_table
 
@@ -19,9 +26,6 @@ PACK_SCHEMA = "unplug-pack/1"
 """Of the record beside a pack's."""
 SMALL = "small"
 """The base that ships."""
-Solver = Literal["ddim", "dpm++"]
-SOLVERS: tuple[Solver, ...] = ("ddim", "dpm++")
-GuidanceSchedule = Literal["constant", "linear"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +126,8 @@ def sampling_by_record(folder: Path) -> Sampling:
 
     if not (folder / RECORD).is_file():
         return USUAL
-    own = read_json(folder / RECORD, max_bytes=MAX_RECORD_BYTES)
-    told = own.get("sampling") if isinstance(own, dict) else None
+    record = read_json(folder / RECORD, max_bytes=MAX_RECORD_BYTES)
+    told = record.get("sampling") if isinstance(record, dict) else None
     return OURS if told is None else _told(told, folder / RECORD)
 
 
@@ -137,8 +141,8 @@ def sampling_of_lora(weights: Path) -> Sampling | None:
     Raises:
         CheckpointError: a record that cannot be read, or says something that no sampler can do.
     """
-    place, own = _record_of_lora(weights)
-    return None if "sampling" not in own else _told(own["sampling"], place)
+    place, record = _record_of_lora(weights)
+    return None if "sampling" not in record else _told(record["sampling"], place)
 
 
 def teacher_of_lora(weights: Path) -> str | None:

@@ -68,8 +68,8 @@ def _check(place: Path, folder: str) -> None:
 
 @cache
 def _table() -> dict[str, Any]:
-    found: dict[str, Any] = read_json(TABLE)
-    return found
+    table: dict[str, Any] = read_json(TABLE)
+    return table
 
 
 def _changed(file: Path, digest: str | None) -> str | None:

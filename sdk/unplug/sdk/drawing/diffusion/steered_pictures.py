@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from unplug.core import InputError, quiet, settled
 from unplug.plugins import load_checkpoint
 from unplug.sdk.drawing.conditions import Steering, draw_conditions
+from unplug.sdk.drawing.device import GuidanceSchedule, Solver
 
 from .control import CONTROLS
 from .guidance import scheduled_guidance
@@ -19,9 +20,7 @@ from .load import base_record, image_size_of, is_ours
 from .shipped import (
     OURS,
     USUAL,
-    GuidanceSchedule,
     Sampling,
-    Solver,
     find_plugin,
     sampling_by_record,
     shipped_folder,
@@ -92,7 +91,7 @@ def generate(
     pictures: list[Image.Image] = []
     for start in range(0, len(prompts), batch_size):
         part = slice(start, start + batch_size)
-        own = dict(shared or {}) | {
+        arguments = dict(shared or {}) | {
             key: value[part] if isinstance(value, list) else value for key, value in extra.items()
         }
         noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
@@ -107,7 +106,7 @@ def generate(
                 negative_prompt=[negative] * count if guidance > 1 else None,
                 generator=noise,
                 output_type="latent",
-                **own,
+                **arguments,
             ).images
         pictures += decode(pipe, latent_Bchw)
         if progress is not None:

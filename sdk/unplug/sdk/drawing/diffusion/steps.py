@@ -12,9 +12,10 @@ import contextlib
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -86,6 +87,23 @@ def round_to_half(model: nn.Module) -> None:
 SAVE_EVERY_S = 120.0
 LOG_EVERY = 50
 """Steps between two rows of the history, each the mean loss since the last."""
+
+
+def state_at(
+    path: Path | None, kind: str, recipe: StepRecipe, seed: int, facts: Mapping[str, Any]
+) -> StateFile | None:
+    """Where a run keeps its state, marked by all that decides its weights; None keeps none.
+
+    Args:
+        path: of the file.
+        kind: of the network.
+        recipe, seed: of the run.
+        facts: what else decides the weights.
+    """
+    if path is None:
+        return None
+    marks = {"kind": kind, "recipe": recipe.to_dict(), "seed": seed, "torch": torch.__version__}
+    return StateFile(path=path, fingerprint=fingerprint(**marks, **facts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,22 +291,22 @@ class _StepsRun:
         )
 
     def _resume(self) -> None:
-        found = (
+        kept = (
             None
             if self.state is None
             else self.state.load(self.model, self.average, self.optimizer)
         )
-        if found is not None:
+        if kept is not None:
             self.step, self.history, self.before = (
-                found["step"],
-                found["history"],
-                float(found["wall_s"]),
+                kept["step"],
+                kept["history"],
+                float(kept["wall_s"]),
             )
             self.losses = [
-                torch.tensor(loss, device=self.accelerator.device) for loss in found["losses"]
+                torch.tensor(loss, device=self.accelerator.device) for loss in kept["losses"]
             ]
             if self.scaler is not None:
-                self.scaler.load_state_dict(found["scaler"])
+                self.scaler.load_state_dict(kept["scaler"])
 
     @property
     def wall_s(self) -> float:

@@ -20,14 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.learning.training import StateFile, fingerprint, seeded
+from unplug.sdk.drawing.device import GuidanceSchedule
+from unplug.sdk.learning.training import seeded
 
 from .base_training import TextPairs, tokenize, use_fast_attention
 from .guidance import guidance_at
 from .noise import noise_like
 from .recipe import StepRecipe
-from .shipped import OURS, GuidanceSchedule
-from .steps import Trained, train_steps
+from .shipped import OURS
+from .steps import Trained, state_at, train_steps
 from .tokenizer import encode
 
 MAX_RANK, MAX_DRAWN, MAX_SUBSTEPS = 128, 50, 50
@@ -153,6 +154,7 @@ def grid(levels: int, drawn_steps: int, substeps: int) -> Tensor:
         >>> grid(1000, 2, 2).tolist()
         [[999, 749, 499], [499, 249, -1]]
     """
+    # Trailing, so that the first step starts from nothing but noise.
     times_S = torch.tensor(
         [round(levels - step * levels / drawn_steps) - 1 for step in range(drawn_steps)]
     )
@@ -269,9 +271,9 @@ def fit_student(
     *,
     seed: int,
     device: torch.device,
-    state_path: Path | None = None,
-    facts: dict[str, Any] | None = None,
-    show: bool = True,
+    state_path: Path,
+    facts: dict[str, Any],
+    show: bool,
 ) -> Trained:
     """Trains a student of a pipeline.
 
@@ -313,16 +315,7 @@ def fit_student(
     empty_L = encode(teacher.tokenizer, [""])[0]
     model = StudentLoss(unet, teacher.unet, teacher.text_encoder, empty_L, alpha_N, recipe)
     draw = TextPairs(latent_Nchw, tokenize(teacher.tokenizer, captions), empty_L, 0.0, device)
-    state = None
-    if state_path is not None:
-        marks = fingerprint(
-            kind="student",
-            recipe=recipe.to_dict(),
-            seed=seed,
-            torch=torch.__version__,
-            **(facts or {}),
-        )
-        state = StateFile(path=state_path, fingerprint=marks)
+    state = state_at(state_path, "student", recipe, seed, facts)
     return train_steps(
         model, draw, recipe, seed=seed + 1, device=device, state=state, show=show, label="student"
     )

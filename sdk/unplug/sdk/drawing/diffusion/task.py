@@ -26,7 +26,7 @@ from .control_set import ControlSet, clutter
 from .load import image_size_of
 from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps, level_mean, losses
 from .noise import add_noise, draw_steps, level_weight, noise_like, sample_loss
-from .recipe import ControlRecipe, Timesteps, Weighting
+from .recipe import ControlRecipe, Weighting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,22 +36,29 @@ class NoiseFrame:
     Args:
         control: kind of the network.
         base: the frozen pipeline.
-        shapes: of latent, text embedding, condition and noise.
-        timesteps: how training draws them.
-        weighting: whose squared error training takes.
-        drop_text: share of prompts that training leaves out.
-        clutter: share of conditions that training changes, see `clutter`.
+        recipe: how training draws noise levels, weighs errors, leaves out prompts and changes
+            conditions.
         fast: compute in bfloat16 where gradients are taken, as training did.
     """
 
     control: Control
     base: Any
-    shapes: tuple[tuple[int, ...], ...]
-    timesteps: Timesteps
-    weighting: Weighting
-    drop_text: float
-    clutter: float
+    recipe: ControlRecipe
     fast: bool
+
+    @property
+    def weighting(self) -> Weighting:
+        """Whose squared error training takes."""
+        return self.recipe.weighting
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of latent, text embedding, condition and noise."""
+        base, image = self.base, image_size_of(self.base)
+        side = int(base.unet.config.sample_size)
+        latent = (int(base.vae.config.latent_channels), side, side)
+        text = (int(base.tokenizer.model_max_length), int(base.text_encoder.config.hidden_size))
+        return (latent, text, (3, image, image), latent)
 
     @property
     def floats(self) -> int:
@@ -191,34 +198,31 @@ class NoiseSet(SampleSet):
         index_B = index_B.cpu()
         clean = self.control_set.batch(index_B, self.place)
         steps = fixed_steps(int(self.frame.base.scheduler.config.num_train_timesteps))
-        level = [int(place) % LEVELS for place in index_B]
+        # Each sample at one level, all levels alike often: gradients see the whole schedule.
+        levels = [int(place) % LEVELS for place in index_B]
         shape = clean["latent_Bchw"].shape[1:]
-        known = {item: fixed_noise(shape, 0, item) for item in set(level)}
-        noise_Bchw = (
-            torch.stack([known[item] for item in level]) if level else torch.zeros(0, *shape)
-        )
+        noise_Bchw = torch.zeros(len(levels), *shape)
+        for level in set(levels):
+            noise_Bchw[torch.tensor(levels) == level] = fixed_noise(shape, 0, level)
+        step_B = torch.tensor([steps[level] for level in levels], dtype=torch.long)
         return NoiseBatch(
-            **{
-                name: value.contiguous() for name, value in clean.items()
-            },  # the condition's pixels lie channels last
+            # the condition's pixels lie channels last
+            **{name: value.contiguous() for name, value in clean.items()},
             noise_Bchw=noise_Bchw.to(self.place),
-            step_B=torch.tensor(
-                [steps[item] for item in level], dtype=torch.long, device=self.place
-            ),
+            step_B=step_B.to(self.place),
         )
 
     def view(self, batch: NoiseBatch, kind: Augment, generator: torch.Generator) -> NoiseBatch:
         """The batch as training sees it: at random noise and noise levels, some prompts left out."""
-        frame, text_BLD = self.frame, batch.text_BLD
-        total = int(frame.base.scheduler.config.num_train_timesteps)
-        step_B = draw_steps(len(batch), total, frame.timesteps, generator)
+        recipe, text_BLD, condition_BCHW = self.frame.recipe, batch.text_BLD, batch.condition_BCHW
+        total = int(self.frame.base.scheduler.config.num_train_timesteps)
+        step_B = draw_steps(len(batch), total, recipe.timesteps, generator)
         noise_Bchw = noise_like(batch.latent_Bchw, generator)
-        gone_B = (torch.rand(len(batch), generator=generator) < frame.drop_text).to(text_BLD.device)
+        gone_B = torch.rand(len(batch), generator=generator) < recipe.drop_text
         empty = torch.from_numpy(np.array(self.control_set.empty)).to(text_BLD)
-        text_BLD = torch.where(gone_B[:, None, None], empty, text_BLD)
-        condition_BCHW = batch.condition_BCHW
-        if frame.clutter:
-            condition_BCHW = clutter(condition_BCHW, frame.clutter, generator)
+        text_BLD = torch.where(gone_B.to(text_BLD.device)[:, None, None], empty, text_BLD)
+        if recipe.clutter:
+            condition_BCHW = clutter(condition_BCHW, recipe.clutter, generator)
         return replace(
             batch,
             text_BLD=text_BLD,
@@ -232,36 +236,15 @@ class NoiseSet(SampleSet):
         full precision.
         """
         assert isinstance(model, Steered)
-        own_NT = losses(
-            self.frame.control, model.network, self.frame.base, self.control_set, device=self.place
-        )
-        return LossPredictions.of(
-            level_mean(own_NT, self.frame.base, self.frame.weighting).numpy(), self.plain()
-        )
+        return LossPredictions.of(self._losses(self.frame.control, model.network), self.plain())
+
+    def _losses(self, control: Control | None, network: nn.Module | None) -> NDArray[Any]:
+        base = self.frame.base
+        loss_NT = losses(control, network, base, self.control_set, device=self.place)
+        return np.asarray(level_mean(loss_NT, base, self.frame.weighting).numpy())
 
     def plain(self) -> NDArray[Any]:
         """Mean loss of each sample without any plugin (N,), computed once."""
         if "plain" not in self.known:
-            plain_NT = losses(None, None, self.frame.base, self.control_set, device=self.place)
-            self.known["plain"] = level_mean(
-                plain_NT, self.frame.base, self.frame.weighting
-            ).numpy()
+            self.known["plain"] = self._losses(None, None)
         return self.known["plain"]
-
-
-def frame_of(control: Control, base: Any, recipe: ControlRecipe, *, fast: bool) -> NoiseFrame:
-    """What all samples of a base share."""
-    side, image = int(base.unet.config.sample_size), image_size_of(base)
-    latent = (int(base.vae.config.latent_channels), side, side)
-    text = (int(base.tokenizer.model_max_length), int(base.text_encoder.config.hidden_size))
-    shapes = (latent, text, (3, image, image), latent)
-    return NoiseFrame(
-        control=control,
-        base=base,
-        shapes=shapes,
-        timesteps=recipe.timesteps,
-        weighting=recipe.weighting,
-        drop_text=recipe.drop_text,
-        clutter=recipe.clutter,
-        fast=fast,
-    )

@@ -68,15 +68,15 @@ def _words(prompts: Iterable[str]) -> list[str]:
     backend = CLIPTokenizer(
         vocab={START: 0, END: 1}, merges=[], unk_token=END, bos_token=START, eos_token=END
     ).backend_tokenizer
-    found: set[str] = set()
+    words: set[str] = set()
     for prompt in set(prompts):
-        found |= {
+        words |= {
             word
             for word, _ in backend.pre_tokenizer.pre_tokenize_str(
                 backend.normalizer.normalize_str(prompt)
             )
         }
-    return sorted(found)
+    return sorted(words)
 
 
 def learn_merges(words: Sequence[str], most: int) -> list[Pair]:

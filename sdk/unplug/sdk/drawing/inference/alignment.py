@@ -153,6 +153,7 @@ def align(
                 real * x_1S - imaginary * y_S1 + shift_x - 0.5,
                 imaginary * x_1S + real * y_S1 + shift_y - 0.5,
             )
+    # Not rint: languages disagree about halves.
     return np.floor(total_SS3 / (steps * steps) + 0.5).astype(np.uint8)
 
 

@@ -143,8 +143,8 @@ def age_rows(
     ]
     if decision is not None:
         over_N = over_probability(logits_NG, edges, decision.age)
-        for row, over, said in zip(rows, over_N.tolist(), decision.answers(over_N), strict=True):
-            row["decision"] = {"age": decision.age, "over": over, "answer": said}
+        for row, over, answer in zip(rows, over_N.tolist(), decision.answers(over_N), strict=True):
+            row["decision"] = {"age": decision.age, "over": over, "answer": answer}
     return rows
 
 

@@ -132,9 +132,9 @@ def face_box(
         DataError: no face, or several.
     """
     if len(faces_FK2) != 1:
-        found = "no face" if not len(faces_FK2) else f"{len(faces_FK2)} faces"
+        faces = "no face" if not len(faces_FK2) else f"{len(faces_FK2)} faces"
         fix = "Give a picture of one face, or name it with `box=LEFT,TOP,RIGHT,BOTTOM`"
-        raise DataError("picture", f"{found} found", fix)
+        raise DataError("picture", f"{faces} found", fix)
     (left, top), (right, bottom) = (
         faces_FK2[0].min(axis=0).tolist(),
         faces_FK2[0].max(axis=0).tolist(),

@@ -36,7 +36,7 @@ from unplug.core import (
     seconds_for,
 )
 from unplug.export import MAX_ARTIFACT_BYTES, Artifact, load_artifact, random_inputs
-from unplug.sdk.drawing.conditions import scaled
+from unplug.sdk.drawing.conditions import scaled, takes_pictures
 from unplug.sdk.learning.data import decode_image, square
 
 from .answer import group_rows
@@ -188,8 +188,8 @@ def tried(job: Job) -> Reply:
     path, threads, iospec = artifact.path, job.values["threads"], artifact.card.iospec
     tensor = _one_picture(iospec, path)
     session = _opened(raw, threads, path)
-    if found := _unbounded(raw):
-        why = f"it holds the operator {found}, whose work depends on the picture"
+    if operator := _unbounded(raw):
+        why = f"it holds the operator {operator}, whose work depends on the picture"
         raise ArtifactError(
             str(path), why, "Build the model without loops and branches, and export it again"
         )
@@ -208,20 +208,10 @@ def _unbounded(raw: bytes) -> str | None:
 
 
 def _one_picture(iospec: IOSpec, path: str | Path) -> TensorSpec:
-    tensor = iospec.inputs[0]
-    shape = tensor.shape
-    if (
-        len(iospec.inputs) == 1
-        and tensor.layout == "NCHW"
-        and shape[1] == 3
-        and shape[2] == shape[3]
-    ):
-        return tensor
-    raise InputError(
-        str(path),
-        "it takes something else than one square RGB picture",
-        "Serve a model of pictures",
-    )
+    if iospec.inputs[0].layout != "NCHW" or not takes_pictures(iospec):
+        why = "it takes something else than one square RGB picture"
+        raise InputError(str(path), why, "Serve a model of pictures")
+    return iospec.inputs[0]
 
 
 def _opened(raw: bytes, threads: int, path: str | Path) -> Any:
@@ -300,6 +290,7 @@ def free_batch(raw: bytes) -> bytes:
         if node.op_type != "Reshape" or node.input[1] not in constants:
             continue
         shape = numpy_helper.to_array(constants[node.input[1]])
+        # A reshape may leave one length open; where one is open already, the first stays 1.
         if shape.size > 1 and shape[0] == 1 and -1 not in shape:
             name = f"free_batch_{number}"
             graph.initializer.append(

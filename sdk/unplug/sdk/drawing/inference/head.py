@@ -152,6 +152,7 @@ class DeviceHead:
         """
         features = len(self.lift_DC)
         range_K = 2.0**self._exponent_K
+        # Powers of two alone: float64 gives the same bits in every language.
         gram_KK = self.sums_KK * 2.0 ** (-2 * BITS) * range_K[:, None] * range_K
         gram_PP, cross_PG = (
             gram_KK[: features + 1, : features + 1].copy(),
@@ -330,8 +331,10 @@ def _opened(facts: HeadFacts, tensors: dict[str, NDArray[Any]]) -> DeviceHead:
         raise ValueError("some of its numbers are none")
     sums_KK = np.zeros((size, size), np.int64)
     sums_KK[np.triu_indices(size)] = sums
+    # The file holds the upper triangle; the matrix is symmetric.
     sums_KK = np.triu(sums_KK) + np.triu(sums_KK, 1).T
     committed = frozenset(row.tobytes() for row in rows)
+    # The column of ones is 2^(20-1) in its units: its square counts the pictures.
     inside = int(sums_KK[features, features]) >> 2 * (BITS - 1)
     if len(committed) != len(rows) or inside != len(rows) or (sums_KK.diagonal() < 0).any():
         raise ValueError(f"its sums hold {inside} pictures where {len(rows)} are named")

@@ -25,7 +25,7 @@ from unplug.core import (
 )
 from unplug.export import Artifact, Session, check_inputs, load_artifact, random_inputs
 from unplug.plugins import load_checkpoint
-from unplug.sdk.drawing.conditions import scaled
+from unplug.sdk.drawing.conditions import scaled, takes_pictures
 
 from .alignment import Frame
 from .answer import Answer, age_rows
@@ -98,33 +98,27 @@ def run(
     path = model.path if isinstance(model, Artifact) else Path(model)
     is_checkpoint = (path / "config.json").is_file() or path.suffix in PICKLES
     opened = _open_checkpoint(path) if is_checkpoint else _open_file(path)
-    if decision is not None and "age_edges" not in opened.config:
-        raise InputError(
-            str(path), f"a {opened.model_type} model decides about no age", "Leave the decision out"
-        )
+    edges = opened.config.get("age_edges")
+    if decision is not None and edges is None:
+        why = f"a {opened.model_type} model decides about no age"
+        raise InputError(str(path), why, "Leave the decision out")
     images: list[tuple[Path, str]] = []
     if isinstance(inputs, int):
         arrays = random_inputs(opened.iospec, 1, inputs)
     elif isinstance(inputs, Mapping):
         arrays = dict(inputs)
+    elif len(files := _files(inputs)) == 1 and files[0].suffix in ARRAYS:
+        arrays = _read_arrays(files[0], opened.iospec)
     else:
-        files = (
-            [Path(inputs)] if isinstance(inputs, str | Path) else [Path(item) for item in inputs]
-        )
-        if len(files) == 1 and files[0].suffix in ARRAYS:
-            arrays = _read_arrays(files[0], opened.iospec)
-        else:
-            tensor = _picture_input(opened)
-            finder = Path(landmarker) if landmarker is not None and opened.takes_faces else None
-            cut = crop_all(
-                files, tensor.height, box=box, landmarker=finder, margin=margin, frame=frame
-            )
-            images = [(item, words) for item, (_, words) in zip(files, cut, strict=True)]
-            arrays = {tensor.name: scaled(np.stack([pixels for pixels, _ in cut]), tensor)}
+        tensor = _picture_input(opened)
+        finder = Path(landmarker) if landmarker is not None and opened.takes_faces else None
+        cut = crop_all(files, tensor.height, box=box, landmarker=finder, margin=margin, frame=frame)
+        images = [(file, words) for file, (_, words) in zip(files, cut, strict=True)]
+        arrays = {tensor.name: scaled(np.stack([pixels for pixels, _ in cut]), tensor)}
     check_inputs(opened.iospec, arrays)
     outputs = opened.infer(arrays)
-    edges = opened.config.get("age_edges")
     rows = age_rows(outputs, edges, images, decision) if images and edges is not None else []
+    unsought = opened.takes_faces and any(words == CENTRE for _, words in images)
     return Answer(
         model=str(model),
         model_type=opened.model_type,
@@ -132,10 +126,12 @@ def run(
         inputs=arrays,
         outputs=outputs,
         results=tuple(rows),
-        notes=(UNSOUGHT,)
-        if opened.takes_faces and any(words == CENTRE for _, words in images)
-        else (),
+        notes=(UNSOUGHT,) if unsought else (),
     )
+
+
+def _files(inputs: Sequence[str | Path] | str | Path) -> list[Path]:
+    return [Path(one) for one in ([inputs] if isinstance(inputs, str | Path) else inputs)]
 
 
 def _open_file(path: Path) -> _Model:
@@ -156,8 +152,8 @@ def _open_file(path: Path) -> _Model:
 
 
 def _open_checkpoint(path: Path) -> _Model:
-    found = load_checkpoint(path)
-    network, iospec = found.model, found.model.iospec
+    checkpoint = load_checkpoint(path)
+    network, iospec = checkpoint.model, checkpoint.model.iospec
 
     def infer(arrays: Mapping[str, Array]) -> dict[str, Array]:
         import torch
@@ -169,7 +165,9 @@ def _open_checkpoint(path: Path) -> _Model:
         return {name: tensor.numpy() for name, tensor in named.items()}
 
     config = {"age_edges": network.age_edges} if hasattr(network, "age_edges") else {}
-    return _Model(path=path, model_type=found.model_type, iospec=iospec, config=config, infer=infer)
+    return _Model(
+        path=path, model_type=checkpoint.model_type, iospec=iospec, config=config, infer=infer
+    )
 
 
 def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
@@ -187,7 +185,7 @@ def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
                 return {name: several[name] for name in several.files}
         # Mapped first: a header may claim more numbers than the file holds. Then copied, for torch
         # wants to be able to write.
-        found = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+        array = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
         why = (
             error.strerror
@@ -204,20 +202,13 @@ def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
             f"one array does not feed {names}",
             "Give a .npz file with an array of each name",
         )
-    return {iospec.inputs[0].name: found}
+    return {iospec.inputs[0].name: array}
 
 
 def _picture_input(model: _Model) -> TensorSpec:
-    tensor = model.iospec.inputs[0]
-    if (
-        len(model.iospec.inputs) == 1
-        and tensor.layout == "NCHW"
-        and tensor.shape[1] == 3
-        and tensor.shape[2] == tensor.shape[3]
-    ):
-        return tensor
-    names = ", ".join(f"{item.name} {list(item.shape)}" for item in model.iospec.inputs)
-    why = f"a {model.model_type} model takes {names}, not pictures"
-    raise InputError(
-        str(model.path), why, "Give arrays of these names (`array=FILE.npz`), or `random`"
-    )
+    if not takes_pictures(model.iospec):
+        names = ", ".join(f"{one.name} {list(one.shape)}" for one in model.iospec.inputs)
+        why = f"a {model.model_type} model takes {names}, not pictures"
+        fix = "Give arrays of these names (`array=FILE.npz`), or `random`"
+        raise InputError(str(model.path), why, fix)
+    return model.iospec.inputs[0]

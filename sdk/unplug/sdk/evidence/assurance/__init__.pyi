@@ -1,5 +1,4 @@
 from .answers import Answers as Answers
-from .answers import JudgedModels as JudgedModels
 from .answers import ask as ask
 from .card import add_to_card as add_to_card
 from .card import card_text as card_text
@@ -15,15 +14,9 @@ from .evaluation_report import ModelEvaluation as ModelEvaluation
 from .evaluation_report import Rate as Rate
 from .evaluation_report import check_evaluation as check_evaluation
 from .evaluation_report import read_evaluation as read_evaluation
-from .exact import claim as claim
-from .exact import people_missing as people_missing
 from .exact import people_needed as people_needed
-from .exact import rate as rate
-from .exact import upper_bound as upper_bound
-from .judging import evaluate as evaluate
 from .judging import judge as judge
 from .people import UNKNOWN as UNKNOWN
-from .people import People as People
 from .people import people_of as people_of
 from .protocol import PROTOCOLS as PROTOCOLS
 from .protocol import AgeProtocol as AgeProtocol

@@ -84,9 +84,21 @@ class _Subject:
     checkpoint: Checkpoint | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgedModels:
-    """Which models are asked about whom.
+def ask(
+    models: Sequence[Path | Checkpoint],
+    data: str | Dataset,
+    *,
+    part: Part = "test",
+    checkpoints: Sequence[Path] = (),
+    splits: Sequence[Path] = (),
+    training: Sequence[str] = (),
+    trust: Trust | None = None,
+    landmarker: Path | None = None,
+    on_bad: OnBad = "error",
+    device: torch.device | None = None,
+    show: bool = True,
+) -> tuple[Answers, ...]:
+    """Runs every model on the same people, whom none of them learned from as far as splits tell.
 
     Args:
         models: checkpoints, loaded or by their folders, exported files and bundles.
@@ -102,26 +114,6 @@ class JudgedModels:
             be said; None looks at none.
         on_bad: "skip" counts pictures that cannot be read as failures to process; "error" refuses
             them.
-    """
-
-    models: Sequence[Path | Checkpoint]
-    data: str | Dataset
-    part: Part = "test"
-    checkpoints: Sequence[Path] = ()
-    splits: Sequence[Path] = ()
-    training: Sequence[str] = ()
-    trust: Trust | None = None
-    landmarker: Path | None = None
-    on_bad: OnBad = "error"
-
-
-def ask(
-    asked: JudgedModels, *, device: torch.device | None = None, show: bool = True
-) -> tuple[Answers, ...]:
-    """Runs every model on the same people, whom none of them learned from as far as splits tell.
-
-    Args:
-        asked: models and data.
         device: where checkpoints run; None is the CPU.
         show: a progress bar.
 
@@ -134,45 +126,33 @@ def ask(
         ArtifactError, CheckpointError, BundleCheckFailed: a model that is broken.
 
     Example:
-        ``ask(JudgedModels(models=[Path("model/")], data="utkface:faces/"))[0].over(18.0)``
+        ``ask([Path("model/")], "utkface:faces/")[0].over(18.0)``
     """
-    for spec in asked.training:  # what a record says may be gone; what somebody says now is meant
+    for spec in training:  # what a record says may be gone; what somebody says now is meant
         parse_spec(spec)
-    subjects = [
-        subject for model in asked.models for subject in _subjects(model, asked.trust, device)
-    ]
-    learned = _learned(asked, subjects)
-    splits = [split for split, _ in learned]
-    loaded: dict[int, Dataset] = {}
+    subjects = [subject for model in models for subject in _subjects(model, trust, device)]
+    learned = _learned(subjects, checkpoints, splits)
+    asked: dict[int, tuple[Dataset, People, Array]] = {}
     for size in dict.fromkeys(subject.image_size for subject in subjects):
-        given = asked.data
-        loaded[size] = (
-            given
-            if isinstance(given, Dataset) and given.size == size
-            else load_dataset(
-                given if isinstance(given, str) else given.spec,
-                size,
-                on_bad=asked.on_bad,
-                show=show,
-            )
-        )
-    people = {
-        size: _checked(
-            *people_of(
-                dataset, splits, asked.part, _training(dataset, learned, asked.training, show)
-            ),
-            dataset,
-            asked.landmarker,
-            show,
-        )
-        for size, dataset in loaded.items()
-    }
-    total = sum(len(people[subject.image_size][0]) for subject in subjects)
+        dataset = _at(size, data, on_bad, show)
+        pictures = _training(dataset, learned, training, show)
+        people, index_N = people_of(dataset, [split for split, _ in learned], part, pictures)
+        if landmarker is not None:
+            people = _checked(people, index_N, dataset, landmarker, show)
+        asked[size] = dataset, people, index_N
+    total = sum(len(asked[subject.image_size][1]) for subject in subjects)
     with progress(total=total, label="evaluate", show=show) as bar:
         return tuple(
-            _asked(subject, loaded[subject.image_size], *people[subject.image_size], bar.update)
-            for subject in subjects
+            _asked(subject, *asked[subject.image_size], bar.update) for subject in subjects
         )
+
+
+def _at(size: int, data: str | Dataset, on_bad: OnBad, show: bool) -> Dataset:
+    """The data in pictures of the side that a model reads."""
+    if isinstance(data, Dataset) and data.size == size:
+        return data
+    spec = data if isinstance(data, str) else data.spec
+    return load_dataset(spec, size, on_bad=on_bad, show=show)
 
 
 def _asked(
@@ -205,61 +185,60 @@ def _asked(
 
 
 def _checked(
-    people: People, index_N: Array, dataset: Dataset, landmarker: Path | None, show: bool
-) -> tuple[People, Array]:
+    people: People, index_N: Array, dataset: Dataset, landmarker: Path, show: bool
+) -> People:
     """The people with what the quality check finds wrong with their pictures, as the files show
     them.
     """
-    if landmarker is None:
-        return people, index_N
     paths = [dataset.samples[index].payload for index in index_N]
-    if not all(
-        isinstance(path, Path) for path in paths
-    ):  # scaled pictures say nothing of the size of a face
-        return replace(people, faults="its pictures are no files of their own"), index_N
-    return replace(people, faults=face_faults(paths, landmarker, dataset.size, show=show)), index_N
+    if not all(isinstance(path, Path) for path in paths):
+        # scaled pictures say nothing of the size of a face
+        return replace(people, faults="its pictures are no files of their own")
+    return replace(people, faults=face_faults(paths, landmarker, dataset.size, show=show))
 
 
 def _training(
     dataset: Dataset, learned: Sequence[tuple[Split, str | None]], given: Sequence[str], show: bool
 ) -> Training:
     """The data of trainings on other data, by digest: where somebody says, else where records do."""
-    found: dict[str, Dataset | str] = {}
+    data: dict[str, Dataset | str] = {}
     for split, spec in learned:
         if split.data_digest != dataset.digest and not isinstance(
-            found.get(split.data_digest), Dataset
+            data.get(split.data_digest), Dataset
         ):
             specs = [*given, *([] if spec is None else [spec])]
-            found[split.data_digest] = training_data(split, specs, dataset.size, show=show)
-    return found
+            data[split.data_digest] = training_data(split, specs, dataset.size, show=show)
+    return data
 
 
-def _learned(asked: JudgedModels, subjects: Sequence[_Subject]) -> list[tuple[Split, str | None]]:
+def _learned(
+    subjects: Sequence[_Subject], checkpoints: Sequence[Path], files: Sequence[Path]
+) -> list[tuple[Split, str | None]]:
     """What is known of the trainings of all models, each once, and where its data lay; every file
     belongs to a checkpoint.
     """
-    given = [load_checkpoint(path, expect="age") for path in asked.checkpoints]
-    known = [subject.checkpoint for subject in subjects if subject.checkpoint is not None]
-    held = {item.sha256 for item in (*given, *known)}
+    given = [load_checkpoint(path, expect="age") for path in checkpoints]
+    known = {model.sha256: model for model in given}
+    known |= {model.sha256: model for item in subjects if (model := item.checkpoint) is not None}
     for subject in subjects if given else ():
-        if subject.facts["checkpoint_sha256"] not in held:
+        if subject.facts["checkpoint_sha256"] not in known:
             why = "it was not exported from any of the checkpoints given"
             raise InputError(
                 subject.facts["name"], why, "Give the `checkpoint` that it was exported from"
             )
-    splits: list[tuple[Split, str | None]] = [(load_split(path), None) for path in asked.splits]
-    owners = {item.sha256: item for item in (*given, *known) if "split" in item.record}
-    if not splits and any(subject.facts["checkpoint_sha256"] not in owners for subject in subjects):
+    owners = {name: model for name, model in known.items() if "split" in model.record}
+    if not files and any(subject.facts["checkpoint_sha256"] not in owners for subject in subjects):
         # of one model nobody knows what it saw, so of no picture that all of them did not
         return []
+    splits: list[tuple[Split, str | None]] = [(load_split(path), None) for path in files]
     return splits + [
-        (Split.from_dict(item.record["split"], f"{item.path}/unplug.json"), _spec(item))
-        for item in owners.values()
+        (Split.from_dict(model.record["split"], f"{model.path}/unplug.json"), _spec(model))
+        for model in owners.values()
     ]
 
 
-def _spec(found: Checkpoint) -> str | None:
-    data = found.record.get("data")
+def _spec(model: Checkpoint) -> str | None:
+    data = model.record.get("data")
     spec = data.get("spec") if isinstance(data, dict) else None
     return spec if isinstance(spec, str) else None
 
@@ -269,13 +248,11 @@ def _subjects(
 ) -> Iterator[_Subject]:
     if isinstance(model, Checkpoint):
         yield _of_checkpoint(model, device)
-        return
-    path = model
-    if (path / "config.json").is_file():
-        yield _of_checkpoint(load_checkpoint(path, expect="age"), device)
-        return
-    for name in artifact_paths([path], trust):
-        yield _of_file(load_artifact(name), path)
+    elif (model / "config.json").is_file():
+        yield _of_checkpoint(load_checkpoint(model, expect="age"), device)
+    else:
+        for path in artifact_paths([model], trust):
+            yield _of_file(load_artifact(path), model)
 
 
 def _of_checkpoint(found: Checkpoint, device: torch.device | None) -> _Subject:

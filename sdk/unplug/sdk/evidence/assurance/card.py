@@ -10,7 +10,7 @@ from pathlib import Path
 from unplug.core import OutputError, atomic_path, percent, plain
 from unplug.sdk.evidence.statistics import Estimate
 
-from .copies import Copies, copies_left_out
+from .copies import copies_left_out
 from .evaluation_report import Challenge, EvaluationReport, ModelEvaluation, Processing, Rate
 
 HEADING = "## Age assurance, under the headings of ISO/IEC 27566-1"
@@ -31,6 +31,12 @@ NO_LIVENESS = (
     "pictures: a photograph of an "
     "older person passes as that person. Whoever deploys this brings both."
 )
+PRIVATE = (
+    "The model runs on the device and answers with an age: no picture has to leave it, and "
+    "none is kept by the model. Who "
+    "was trained on can ask to be forgotten; what was done about that stands above and in the "
+    "record."
+)
 
 
 def card_text(report: EvaluationReport, model: ModelEvaluation) -> str:
@@ -40,22 +46,21 @@ def card_text(report: EvaluationReport, model: ModelEvaluation) -> str:
         report: the evaluation.
         model: the one of its models that the card is of.
     """
-    return (
-        "\n".join(
-            line
-            for part in (
-                _head(),
-                _function(model),
-                _performance(report, model),
-                _privacy(),
-                _security(),
-                _acceptability(model),
-                _practice(report),
-            )
-            for line in part
-        )
-        + "\n"
+    parts = (
+        ("", [CERTIFIED]),
+        ("Functional characteristics", _function(model)),
+        ("Performance characteristics", _performance(report, model)),
+        ("Privacy characteristics", [PRIVATE]),
+        ("Security characteristics", [NO_LIVENESS]),
+        ("Acceptability characteristics", _acceptability(model)),
+        ("Practice statement", _practice(report)),
     )
+    lines = [HEADING, ""]
+    for title, paragraphs in parts:
+        lines += [f"### {title}", ""] if title else []
+        for paragraph in paragraphs:
+            lines += [paragraph, ""]
+    return "\n".join(lines)
 
 
 def add_to_card(folder: Path, text: str) -> None:
@@ -82,14 +87,8 @@ def add_to_card(folder: Path, text: str) -> None:
         temporary.write_text(f"{card.partition(HEADING)[0].rstrip()}\n\n{text}", encoding="utf-8")
 
 
-def _head() -> Iterator[str]:
-    yield from (HEADING, "", CERTIFIED, "")
-
-
 def _function(model: ModelEvaluation) -> Iterator[str]:
     borders = ", ".join(f"{edge:g}" for edge in model.edges[:64])
-    yield "### Functional characteristics"
-    yield ""
     yield (
         "It estimates an age from one picture of one face, and a probability for each group of "
         "ages; P(age >= T) follows for "
@@ -98,108 +97,76 @@ def _function(model: ModelEvaluation) -> Iterator[str]:
         "T is one of them. It identifies nobody, and verifies no document. Another method must "
         "answer whom it cannot."
     )
-    yield ""
 
 
 def _performance(report: EvaluationReport, model: ModelEvaluation) -> Iterator[str]:
     people = report.people
-    yield "### Performance characteristics"
-    yield ""
+    copies = "" if people.copies is None else f"; {copies_left_out(people.copies)}"
     yield (
         f"Measured on {people.pictures} pictures of {people.people} "
         f"{APART[people.apart].format(part=people.part)}; "
-        f"{people.minors} of them under 18{_copies(people.copies)}. Intervals are 95 %, over "
-        "people."
+        f"{people.minors} of them under 18{copies}. Intervals are 95 %, over people."
     )
-    yield ""
-    yield "| what | value |"
-    yield "|---|---|"
-    yield f"| mean absolute error | {_years(model.mae)} |"
-    yield f"| mean signed error (too old where positive) | {_years(model.bias)} |"
-    if "5" in model.cumulative:
-        yield f"| within five years | {_plain(percent(model.cumulative['5'].value))} |"
-    for item in model.challenges:
-        yield from _challenge(item)
-    yield f"| seem 13 to 16, of those who are | {_rate(model.teenagers.true_positives)} |"
-    yield f"| seem 13 to 16, of everybody else | {_rate(model.teenagers.false_positives)} |"
-    yield f"| failures to process: unreadable files | {_rate(model.failures)} |"
-    yield from _processing(report.processing)
-    yield ""
-    said = {**report.refused, **model.refused}
-    if said:
+    teenagers = model.teenagers
+    within = model.cumulative.get("5")
+    rows = [
+        ("mean absolute error", _years(model.mae)),
+        ("mean signed error (too old where positive)", _years(model.bias)),
+        *(() if within is None else [("within five years", _plain(percent(within.value)))]),
+        *(row for item in model.challenges for row in _challenge(item)),
+        ("seem 13 to 16, of those who are", _rate(teenagers.true_positives)),
+        ("seem 13 to 16, of everybody else", _rate(teenagers.false_positives)),
+        ("failures to process: unreadable files", _rate(model.failures)),
+        *_processing(report.processing),
+    ]
+    yield "\n".join(["| what | value |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)])
+    reasons = {**report.refused, **model.refused}
+    if reasons:
         yield "Not said, for the sample does not support it:"
-        yield ""
-        yield from (f"- {plain(name, 80)}: {plain(why, 300)}." for name, why in said.items())
-        yield ""
+        yield "\n".join(f"- {plain(name, 80)}: {plain(why, 300)}." for name, why in reasons.items())
 
 
-def _copies(copies: Copies | None) -> str:
-    return "" if copies is None else f"; {copies_left_out(copies)}"
-
-
-def _processing(found: Processing | None) -> Iterator[str]:
+def _processing(found: Processing | None) -> Iterator[tuple[str, str]]:
+    what = "failures to process: by the quality check of faces"
     if found is None or found.any is None:
         why = "" if found is None else f": {plain(found.unmeasured or '', 120)}"
-        yield f"| failures to process: by the quality check of faces | not measured{why} |"
+        yield what, f"not measured{why}"
         return
-    yield f"| failures to process: by the quality check of faces | {_rate(found.any)} |"
-    yield from (
-        f"| of these: {plain(fault, 40)} | {_rate(share)} |"
-        for fault, share in found.faults.items()
-    )
+    yield what, _rate(found.any)
+    for fault, share in found.faults.items():
+        yield f"of these: {plain(fault, 40)}", _rate(share)
 
 
-def _challenge(item: Challenge) -> Iterator[str]:
-    yield f"| Challenge-{item.age:g}: minors of 14 to 17 who pass | {_rate(item.fate_minors)} |"
-    yield f"| Challenge-{item.age:g}: all minors who pass | {_rate(item.minors)} |"
-    yield f"| Challenge-{item.age:g}: adults of 18 to 24 who are rejected | {_rate(item.rejected)} |"
-
-
-def _privacy() -> Iterator[str]:
-    yield "### Privacy characteristics"
-    yield ""
-    yield (
-        "The model runs on the device and answers with an age: no picture has to leave it, and "
-        "none is kept by the model. Who "
-        "was trained on can ask to be forgotten; what was done about that stands above and in the "
-        "record."
-    )
-    yield ""
-
-
-def _security() -> Iterator[str]:
-    yield from ("### Security characteristics", "", NO_LIVENESS, "")
+def _challenge(item: Challenge) -> Iterator[tuple[str, str]]:
+    what = f"Challenge-{item.age:g}"
+    yield f"{what}: minors of 14 to 17 who pass", _rate(item.fate_minors)
+    yield f"{what}: all minors who pass", _rate(item.minors)
+    yield f"{what}: adults of 18 to 24 who are rejected", _rate(item.rejected)
 
 
 def _acceptability(model: ModelEvaluation) -> Iterator[str]:
-    yield "### Acceptability characteristics"
-    yield ""
     if not model.groups:
         yield (
             "The data say of nobody to which group they belong, so whom the mean hides is not "
             "known."
         )
-        yield ""
         return
     if model.worst_group is not None and (gap := model.group(model.worst_group).gap) is not None:
         yield (
             f"Worst group: {plain(model.worst_group, 80)}, {_years(gap)} above everybody else at "
             "the same ages."
         )
-        yield ""
-    yield "| group | people | mean absolute error | above others of the same ages |"
-    yield "|---|---|---|---|"
+    lines = ["| group | people | mean absolute error | above others of the same ages |"]
+    lines.append("|---|---|---|---|")
     for row in model.groups:
         error, above = (
-            _years(item) if item is not None else "too few people" for item in (row.mae, row.gap)
+            "too few people" if number is None else _years(number) for number in (row.mae, row.gap)
         )
-        yield f"| {_plain(plain(row.cell, 80))} | {row.people} | {error} | {above} |"
-    yield ""
+        lines.append(f"| {_plain(plain(row.cell, 80))} | {row.people} | {error} | {above} |")
+    yield "\n".join(lines)
 
 
 def _practice(report: EvaluationReport) -> Iterator[str]:
-    yield "### Practice statement"
-    yield ""
     yield (
         f"`unplug evaluate --protocol {report.protocol}`, unplug {report.versions.get('unplug')}, "
         "data digest "
@@ -208,10 +175,8 @@ def _practice(report: EvaluationReport) -> Iterator[str]:
         f"{report.settings.get('decision')}."
     )
     if str(report.data.get("spec", "")).startswith("synth:"):
-        yield ""
         yield "The pictures are procedural faces, so none of these numbers is a claim about people."
     for alarm in report.alarms:
-        yield ""
         yield f"**{alarm.kind}** ({plain(alarm.model, 120)}): {plain(alarm.message, 300)}."
 
 

@@ -99,22 +99,24 @@ def trained_pixels(
     seen: set[bytes] = set()
     compared, trained, reasons = 0, 0, []
     for digest in dict.fromkeys(split.data_digest for split in splits):
-        own = digest == dataset.digest
+        judged = digest == dataset.digest
         parts = [split for split in splits if split.data_digest == digest]
-        found = dataset if own else training.get(digest, NOWHERE)
-        if isinstance(found, str):
+        data = dataset if judged else training.get(digest, NOWHERE)
+        if isinstance(data, str):
             trained += max(len(split.train) for split in parts)
-            reasons.append(found)
+            reasons.append(data)
             continue
-        named = [opened(split, found) for split in parts]
-        there = set(found.ids)
+        named = [opened(split, data) for split in parts]
+        there = set(data.ids)
         learned = {
-            name for split in named for name in (*split.train, *(() if own else split.validation))
+            name
+            for split in named
+            for name in (*split.train, *(() if judged else split.validation))
         }
         taught = {name for split in named for name in split.train}
-        seen |= set(pixel_digests(found, found.indices(sorted(learned & there))))
+        seen |= set(pixel_digests(data, data.indices(sorted(learned & there))))
         compared, trained = compared + len(taught & there), trained + len(taught)
-        if found.digest != digest:
+        if data.digest != digest:
             reasons.append("the data changed since the training")
     return seen, Copies(
         left_out=0,
@@ -147,10 +149,10 @@ def training_data(
             if len(parse_spec(spec).listing().samples) > MOST_MORE * len(names):
                 reasons.append(OTHER)
                 continue
-            found = load_dataset(spec, size, on_bad="skip", show=show)
-            if found.digest == split.data_digest:
-                return found
-            here = opened(split, found)
+            data = load_dataset(spec, size, on_bad="skip", show=show)
+            if data.digest == split.data_digest:
+                return data
+            here = opened(split, data)
         except (
             InputError,
             MissingExtraError,
@@ -158,7 +160,7 @@ def training_data(
         ):  # what they say names files and people, and a card may ship
             reasons.append("its pictures cannot be read from here")
             continue
-        if partly is None and not set(found.ids).isdisjoint((*here.train, *here.validation)):
-            partly = found
+        if partly is None and not set(data.ids).isdisjoint((*here.train, *here.validation)):
+            partly = data
         reasons.append(OTHER)
     return partly or (reasons[0] if reasons else NOWHERE)

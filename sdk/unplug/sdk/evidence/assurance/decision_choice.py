@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +53,41 @@ def decide(
         raise DataError(
             f"data {people.data['spec']}", why, "Take models of one training, or other data"
         )
+    fitted = _fitted(over, people, limits, by)
+    rule = Decision(
+        age=limits.age,
+        over_from=max(item.decision.over_from for item in fitted),
+        under_to=min(item.decision.under_to for item in fitted),
+    )
+    adult_N = people.age_N >= limits.age
+    minor_N = ~adult_N & (people.age_N >= limits.minors_from)
+    models = tuple(
+        ModelHeld(
+            name=item.name,
+            sha256=item.sha256,
+            over_from=alone.decision.over_from,
+            under_to=alone.decision.under_to,
+            minors=shares(rule, over_N, minor_N),
+            adults=shares(rule, over_N, adult_N),
+        )
+        for item, alone, over_N in zip(answers, fitted, over, strict=True)
+    )
+    return _record(rule, limits, people, by, fitted[0], models), fitted
+
+
+def _fitted(
+    over: Sequence[Array], people: People, limits: Limits, by: str | None
+) -> tuple[FittedThreshold, ...]:
+    """What each model would do with by itself; says how many people were left out where too few are
+    left.
+    """
     groups = (
         None
         if by is None
         else [None if value == UNKNOWN else value for value in people.attributes[by]]
     )
     try:
-        fitted = tuple(
+        return tuple(
             fit_decision(over_N, people.age_N, people.person_N, limits, groups, by or "")
             for over_N in over
         )
@@ -72,20 +99,27 @@ def decide(
             "names or their pixels"
         )
         raise DataError(error.what, why, error.fix) from error
-    rule = Decision(
-        age=limits.age,
-        over_from=max(item.decision.over_from for item in fitted),
-        under_to=min(item.decision.under_to for item in fitted),
+
+
+def _record(
+    rule: Decision,
+    limits: Limits,
+    people: People,
+    by: str | None,
+    first: FittedThreshold,
+    models: tuple[ModelHeld, ...],
+) -> DecisionRecord:
+    """What a bundle carries; people are counted as the first model was fitted on them."""
+    groups = tuple(
+        GroupHeld(
+            name=str(cuts.name),
+            minors=cuts.minors.people,
+            adults=cuts.adults.people,
+            holds=cuts.holds,
+        )
+        for cuts in first.groups
     )
-    minor_N, adult_N = (
-        (people.age_N < limits.age) & (people.age_N >= limits.minors_from),
-        people.age_N >= limits.age,
-    )
-    whole = fitted[0].whole
-    apart: Literal["held out", "other data", "said"] = (
-        "said" if people.apart == "unknown" else people.apart
-    )
-    record = DecisionRecord(
+    return DecisionRecord(
         schema="unplug-decision/1",
         age=rule.age,
         over_from=rule.over_from,
@@ -95,33 +129,14 @@ def decide(
         method=limits.method,
         minors_from=limits.minors_from,
         confidence=None if limits.method == "conformal" else limits.confidence,
-        minors=whole.minors.people,
-        adults=whole.adults.people,
+        minors=first.whole.minors.people,
+        adults=first.whole.adults.people,
         data_digest=str(people.data["digest"]),
-        apart=apart,
+        apart="said" if people.apart == "unknown" else people.apart,
         by=by,
-        groups=tuple(
-            GroupHeld(
-                name=str(item.name),
-                minors=item.minors.people,
-                adults=item.adults.people,
-                holds=item.holds,
-            )
-            for item in fitted[0].groups
-        ),
-        models=tuple(
-            ModelHeld(
-                name=item.name,
-                sha256=item.sha256,
-                over_from=own.decision.over_from,
-                under_to=own.decision.under_to,
-                minors=shares(rule, over_N, minor_N),
-                adults=shares(rule, over_N, adult_N),
-            )
-            for item, own, over_N in zip(answers, fitted, over, strict=True)
-        ),
+        groups=groups,
+        models=models,
     )
-    return record, fitted
 
 
 def runnable(
@@ -140,17 +155,17 @@ def runnable(
     Raises:
         InputError, BundleCheckFailed: see `artifact_paths`.
     """
-    found, skipped = [], {}
+    runs, skipped = [], {}
     for path in models:
         if (path / "config.json").is_file():
-            found.append(path)
+            runs.append(path)
             continue
         for name in artifact_paths([path], trust):
             if (reason := not_run_here(load_artifact(name))) is None:
-                found.append(name)
+                runs.append(name)
             else:
                 skipped[name.name] = reason
-    return found, skipped
+    return runs, skipped
 
 
 def shares(rule: Decision, over_N: Array, side_N: NDArray[np.bool_]) -> Share:
@@ -161,9 +176,11 @@ def shares(rule: Decision, over_N: Array, side_N: NDArray[np.bool_]) -> Share:
         over_N: P(age >= T) of N pictures.
         side_N: which of them are meant, at least one.
     """
-    said = rule.answers(over_N[side_N])
-    over, under, unsure = (said.count(word) / len(said) for word in ("over", "under", "unsure"))
-    return Share(pictures=len(said), over=over, under=under, unsure=unsure)
+    answers = rule.answers(over_N[side_N])
+    over, under, unsure = (
+        answers.count(word) / len(answers) for word in ("over", "under", "unsure")
+    )
+    return Share(pictures=len(answers), over=over, under=under, unsure=unsure)
 
 
 def _check(people: People, limits: Limits, by: str | None, unseen: bool) -> None:

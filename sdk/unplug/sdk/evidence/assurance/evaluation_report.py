@@ -4,7 +4,7 @@ what the sample cannot say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -330,73 +330,43 @@ def check_evaluation(report: EvaluationReport, where: str) -> None:
     Raises:
         ReportError: such a report.
     """
-    found = report.processing
-    failed = (
-        []
-        if found is None
-        else [*found.faults.values(), *([] if found.any is None else [found.any])]
-    )
-    for model in report.models:
-        rates = [
-            rate
-            for item in model.challenges
-            for rate in (item.minors, item.fate_minors, item.rejected)
-        ]
-        rates += failed
-        rates += [
-            rate
-            for item in model.challenges
-            for rate in (*item.by_year.values(), *item.rejected_by_year.values())
-        ]
-        shares = [
-            part for rate in rates for part in (rate.value, rate.low, rate.high) if part is not None
-        ]
-        shares += [
-            share
-            for curve in model.det
-            for share in (*curve.false_positive, *curve.false_rejection)
-        ]
-        lines = {
-            len(curve.threshold) == len(curve.false_positive) == len(curve.false_rejection)
-            for curve in model.det
-        }
-        wide = max(
-            len(model.years),
-            len(model.groups),
-            len(model.challenges),
-            len(model.cumulative),
-            *map(_points, model.det),
-            0,
-        )
-        named = all(
-            str(age).isdecimal() and len(age) < 4
-            for item in model.challenges
-            for age in _ages(item)
-        )
-        cells = {row.cell for row in model.groups}
-        grouped = (model.worst_group is None or model.worst_group in cells) and all(
-            cells <= item.by_group.keys() for item in model.challenges
-        )
-        if (
-            not all(0.0 <= share <= 1.0 for share in shares)
-            or False in lines
-            or wide > MAX_ROWS
-            or not named
-            or not grouped
-        ):
-            why = f"the numbers of {model.name[:60]!r} do not fit together"
-            raise ReportError(
-                where, why, "Write it again with this version of unplug, or restore it from a copy"
-            )
     if not report.models:
         raise ReportError(
             where, "it is about no model", "Write it again with this version of unplug"
         )
+    checked = report.processing
+    faults = [] if checked is None else [*checked.faults.values(), checked.any]
+    for model in report.models:
+        if not (_shares_fit(model, faults) and _rows_fit(model)):
+            why = f"the numbers of {model.name[:60]!r} do not fit together"
+            raise ReportError(
+                where, why, "Write it again with this version of unplug, or restore it from a copy"
+            )
 
 
-def _points(curve: Curve) -> int:
-    return len(curve.threshold)
+def _shares_fit(model: ModelEvaluation, faults: Sequence[Rate | None]) -> bool:
+    """Whether every share is one, and every curve has as many points on both axes."""
+    rates = [rate for rate in faults if rate is not None]
+    for row in model.challenges:
+        rates += [row.minors, row.fate_minors, row.rejected]
+        rates += [*row.by_year.values(), *row.rejected_by_year.values()]
+    shares = [part for rate in rates for part in (rate.value, rate.low, rate.high)]
+    for curve in model.det:
+        shares += [*curve.false_positive, *curve.false_rejection]
+        if not len(curve.threshold) == len(curve.false_positive) == len(curve.false_rejection):
+            return False
+    return all(share is None or 0.0 <= share <= 1.0 for share in shares)
 
 
-def _ages(item: Challenge) -> Iterator[str]:
-    yield from (*item.by_year, *item.rejected_by_year)
+def _rows_fit(model: ModelEvaluation) -> bool:
+    """Whether tables are short enough to read, years are years, and cells are those of the groups."""
+    tables = (model.years, model.groups, model.challenges, model.cumulative)
+    points = [len(curve.threshold) for curve in model.det]
+    years = [year for row in model.challenges for year in (*row.by_year, *row.rejected_by_year)]
+    cells = {row.cell for row in model.groups}
+    return (
+        max(*map(len, tables), *points) <= MAX_ROWS
+        and all(year.isdecimal() and len(year) < 4 for year in years)
+        and (model.worst_group is None or model.worst_group in cells)
+        and all(cells <= row.by_group.keys() for row in model.challenges)
+    )

@@ -80,6 +80,7 @@ def people_missing(errors: float, people: int, limit: float, confidence: float =
     """
     if people and upper_bound(errors, people, confidence) <= limit:
         return 0
+    # The bound falls with every person without an error, so the fewest are found by halving.
     low, high = people, max(2 * people, people_needed(limit, confidence))
     while high < MAX_MISSING and upper_bound(errors, high, confidence) > limit:
         low, high = high, 2 * high
@@ -105,28 +106,16 @@ def rate(
         >>> rate(np.array([True, False, False]), np.array([True, True, False]), np.arange(3)).people
         2
     """
-    picked = np.flatnonzero(among_N)
-    if not len(picked):
-        return Rate(events=0, pictures=0, people=0, value=None, low=None, high=None, upper=None)
-    _, number = np.unique(person_N[picked], return_inverse=True)
-    people, events = int(number.max()) + 1, int(event_N[picked].sum())
+    pictures, events = int(among_N.sum()), int(event_N[among_N].sum())
+    people = len(np.unique(person_N[among_N]))
+    counts = {"events": events, "pictures": pictures, "people": people}
     if people < MIN_SUBJECTS:
-        return Rate(
-            events=events,
-            pictures=len(picked),
-            people=people,
-            value=None,
-            low=None,
-            high=None,
-            upper=None,
-        )
-    value = events / len(picked)
-    errors, side = value * people, (1.0 + CONFIDENCE) / 2.0
+        return Rate(**counts, value=None, low=None, high=None, upper=None)
+    # Of somebody with pictures of both kinds the share counts, so errors may be no whole number.
+    errors, side = events / pictures * people, (1.0 + CONFIDENCE) / 2.0
     return Rate(
-        events=events,
-        pictures=len(picked),
-        people=people,
-        value=value,
+        **counts,
+        value=events / pictures,
         low=lower_bound(errors, people, side),
         high=upper_bound(errors, people, side),
         upper=upper_bound(errors, people),

@@ -69,10 +69,10 @@ def year_rows(age_N: Array, error_N: Array, drawn: PeopleDraws) -> tuple[YearRow
 def cumulative(error_N: Array, drawn: PeopleDraws) -> dict[str, Estimate]:
     """CS(a), the share of pictures with an error of at most a years, by a."""
     everybody = np.ones(len(error_N), dtype=bool)
-    found = drawn.means(
+    means = drawn.means(
         {str(a): ((np.abs(error_N) <= a).astype(np.float64), everybody) for a in CUMULATIVE}
     )
-    return {name: item for name, item in found.items() if item is not None}
+    return {name: item for name, item in means.items() if item is not None}
 
 
 def balanced_mae(
@@ -100,6 +100,7 @@ def balanced_mae(
         for column in (np.where(mask, np.abs(error_N), 0.0), mask.astype(np.float64))
     ]
     total_K, draws_RK = drawn.sums(np.stack(columns, axis=1))
+    # A draw without anybody of a cell has no mean there, and is averaged over the others.
     with np.errstate(invalid="ignore"):
         cells_RC = draws_RK[:, ::2] / draws_RK[:, 1::2]
     low, high = interval(np.nanmean(cells_RC, axis=1))

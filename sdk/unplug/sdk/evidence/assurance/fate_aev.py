@@ -136,24 +136,25 @@ def _balanced(
     refused: dict[str, str],
 ) -> Estimate | None:
     if "sex" not in kept:
-        said = " or ".join(BALANCED_SEXES)
+        sexes = " or ".join(BALANCED_SEXES)
         refused["MAE of 26 cells"] = (
-            f"no attribute sex says {said}, and it is the mean over both sexes of each age of 18 "
+            f"no attribute sex says {sexes}, and it is the mean over both sexes of each age of 18 "
             "to 30"
         )
         return None
-    found, small = balanced_mae(age_N, error_N, kept["sex"], drawn)
-    if found is None:
+    mean, small = balanced_mae(age_N, error_N, kept["sex"], drawn)
+    if mean is None:
         refused["MAE of 26 cells"] = (
             f"{small} of the cells (a sex at an age of 18 to 30) show fewer than 5 people"
         )
-    return found
+    return mean
 
 
 def _failures(people: People) -> Rate:
     """Over all pictures of the data, each of a person of its own: who is in one that cannot be
     read, nobody knows.
     """
+    # Which of them failed does not matter to a rate, so the first ones stand for them.
     failed_M = np.arange(people.listed) < len(people.failures)
     return rate(failed_M, np.ones(people.listed, dtype=bool), np.arange(people.listed))
 

@@ -76,15 +76,15 @@ def cells(attributes: Mapping[str, Sequence[str]]) -> dict[str, Mask]:
         }
         for name, values in attributes.items()
     }
-    found = {
+    masks_of = {
         f"{name}={value}": mask for name, masks in single.items() for value, mask in masks.items()
     }
     for (one, ones), (other, others) in itertools.combinations(single.items(), 2):
         pairs = itertools.product(ones.items(), others.items())
-        found |= {
+        masks_of |= {
             f"{one}={a}, {other}={b}": both for (a, x), (b, y) in pairs if (both := x & y).any()
         }
-    return found
+    return masks_of
 
 
 def group_rows(
@@ -138,9 +138,10 @@ def _gaps(
     """The gap of each cell, and of each draw (R,); cells that share no band with others are left
     out.
     """
+    # The outer borders are left out: everybody is in the first or the last band at least.
     band_N = np.digitize(age_N, BANDS[1:-1])
     bands = [band_N == band for band in range(len(BANDS) - 1)]
-    ones_N, found = np.ones(len(age_N)), {}
+    ones_N, gaps = np.ones(len(age_N)), {}
     # draws are made anew for each call, so few calls
     together = max(1, MAX_CELLS // (len(age_N) * 4 * len(bands)))
     for start in range(0, len(masks), together):
@@ -161,8 +162,8 @@ def _gaps(
         ):
             value, gap_R = float(_standardized(total[None])[0]), _standardized(draws)
             if not np.isnan(value):
-                found[name] = (value, np.where(np.isnan(gap_R), value, gap_R))
-    return found
+                gaps[name] = (value, np.where(np.isnan(gap_R), value, gap_R))
+    return gaps
 
 
 def _standardized(sums_RK: Array) -> Array:

@@ -6,15 +6,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.core import InputError, settled, versions
+from unplug.core import versions
 from unplug.sdk.drawing.inference import FAULTS
 from unplug.sdk.evidence.statistics import CONFIDENCE, MIN_SUBJECTS
 
-from .answers import Answers, JudgedModels, ask
+from .answers import Answers
 from .copies import names_alone
 from .evaluation_report import (
     EvaluationAlarm,
@@ -27,50 +26,18 @@ from .exact import people_needed, rate
 from .fate import ADULT
 from .groups import MIN_GAP
 from .people import People
-from .protocol import PROTOCOLS, AgeProtocol, Asking
+from .protocol import AgeProtocol, Asking
 
-if TYPE_CHECKING:
-    import torch
-
-MAX_MODELS = 24
 NAMES_ALONE = "pictures of the training under other names"
 
 
-@settled
-def evaluate(
-    asked: JudgedModels,
-    protocol: str,
-    asking: Asking,
-    *,
-    device: torch.device | None = None,
-    show: bool = True,
-) -> EvaluationReport:
-    """Runs the models, and takes the protocol's numbers of what they say.
-
-    Args:
-        asked: models and data.
-        protocol: name in `PROTOCOLS`.
-        asking: limit, challenges and draws.
-        device: where checkpoints run; None is the CPU.
-        show: progress bars.
+def judge(answers: Sequence[Answers], protocol: AgeProtocol, asking: Asking) -> EvaluationReport:
+    """The report of what models said, by one protocol; all of them were asked about the same people.
 
     Raises:
         DataError: data that the protocol's numbers cannot be had of.
-        InputError: no such protocol, a limit or challenge that means nothing, too many models; see
-            `ask`.
-
-    Example:
-        ``evaluate(JudgedModels(models=[Path("model")], data="utkface:faces"), "fate-aev",
-        Asking())``
+        InputError: a challenge that means nothing to a model.
     """
-    chosen, _ = PROTOCOLS.get(protocol), people_needed(asking.limit)
-    if not 0 < len(asked.models) <= MAX_MODELS:
-        raise InputError(f"{len(asked.models)} models", "out of range", f"Give 1 to {MAX_MODELS}")
-    return judge(ask(asked, device=device, show=show), chosen, asking)
-
-
-def judge(answers: Sequence[Answers], protocol: AgeProtocol, asking: Asking) -> EvaluationReport:
-    """The report of what models said, see `evaluate`; all of them were asked about the same people."""
     people = answers[0].people
     protocol.check(people)
     models = [
@@ -114,16 +81,15 @@ def judge(answers: Sequence[Answers], protocol: AgeProtocol, asking: Asking) -> 
 
 
 def _facts(people: People) -> PeopleFacts:
-    said = sorted((name, *map(str, values)) for name, values in people.attributes.items())
-    digest = hashlib.sha256(repr((people.ids, said)).encode()).hexdigest()
-    minor_N = people.age_N < ADULT
+    values_of = sorted((name, *map(str, values)) for name, values in people.attributes.items())
+    digest = hashlib.sha256(repr((people.ids, values_of)).encode()).hexdigest()
     return PeopleFacts(
         apart=people.apart,
         part=people.part,
         subjects_apart=people.subjects_apart,
         pictures=len(people),
         people=people.persons,
-        minors=people.only(minor_N).persons if minor_N.any() else 0,
+        minors=people.persons_in(people.age_N < ADULT),
         left_out=people.left_out,
         without_age=people.without_age,
         attributes={
@@ -150,24 +116,24 @@ def _processing(people: People) -> Processing:
 
 
 def _unsupported(people: People, limit: float, needed: int) -> dict[str, str]:
-    found = {}
-    minors = people.only(people.age_N < ADULT).persons
+    refused = {}
+    minors = people.persons_in(people.age_N < ADULT)
     if minors < needed:
-        found[f"false positives of at most {100 * limit:g} %"] = (
+        refused[f"false positives of at most {100 * limit:g} %"] = (
             f"that needs {needed} minors without an error, and there are {minors}: "
             f"{needed - minors} are missing"
         )
     if people.copies is not None and people.copies.why is not None:
-        found[NAMES_ALONE] = names_alone(people.copies)
+        refused[NAMES_ALONE] = names_alone(people.copies)
     if people.without_age:
-        found["pictures without an age"] = (
+        refused["pictures without an age"] = (
             f"{people.without_age} of these data have none, and are in no number"
         )
     if not people.attributes:
-        found["groups"] = (
+        refused["groups"] = (
             "the data say nothing of anybody but the age, so nobody knows whom a mean hides"
         )
-    return found
+    return refused
 
 
 def _alarms(models: Sequence[ModelEvaluation], people: People) -> Iterator[EvaluationAlarm]:
@@ -181,14 +147,14 @@ def _alarms(models: Sequence[ModelEvaluation], people: People) -> Iterator[Evalu
             and gap.low > 0
         ):
             caught.setdefault(model.worst_group, []).append(model)
-    for cell, found in caught.items():
-        gaps = [gap for model in found if (gap := model.group(cell).gap) is not None]
+    for cell, worse in caught.items():
+        gaps = [gap for model in worse if (gap := model.group(cell).gap) is not None]
         worst = max(gaps, key=lambda gap: gap.value)
         message = (
             f"{cell}: the error is {worst.value:.1f} years ({worst.low:.1f} to {worst.high:.1f}) "
             "above everybody else's"
         )
-        names = ", ".join(model.name for model in found)
+        names = ", ".join(model.name for model in worse)
         yield EvaluationAlarm(
             kind="worst-group", model=names, message=f"{message} at the same ages"
         )

@@ -77,22 +77,9 @@ class People:
         """How many different people there are."""
         return len(np.unique(self.person_N))
 
-    def only(self, keep_N: NDArray[np.bool_]) -> People:
-        """Those of the pictures that a mask names; what was left out before stays counted."""
-        where = np.flatnonzero(keep_N)
-        return replace(
-            self,
-            ids=tuple(self.ids[index] for index in where),
-            age_N=self.age_N[where],
-            person_N=self.person_N[where],
-            attributes={
-                name: tuple(values[index] for index in where)
-                for name, values in self.attributes.items()
-            },
-            faults=self.faults
-            if isinstance(self.faults, str)
-            else tuple(self.faults[index] for index in where),
-        )
+    def persons_in(self, mask_N: NDArray[np.bool_]) -> int:
+        """How many different people some of the pictures show."""
+        return len(np.unique(self.person_N[mask_N]))
 
 
 def people_of(
@@ -119,13 +106,16 @@ def people_of(
         InputError: a split's names are digests under a key that is not here.
     """
     named = [opened(split, dataset) for split in splits]
-    own = [split for split in named if split.data_digest == dataset.digest]
+    theirs = [split for split in named if split.data_digest == dataset.digest]
     wanted = (
-        set.intersection(*(set(getattr(split, part)) for split in own)) if own else set(dataset.ids)
+        set.intersection(*(set(getattr(split, part)) for split in theirs))
+        if theirs
+        else set(dataset.ids)
     )
     learned: set[str] = set()
     for split in named:  # of other data, where the same id may be the same picture
-        learned |= {*split.train, *(() if split in own else split.validation)}
+        learned |= {*split.train, *(() if split in theirs else split.validation)}
+    # Whoever was learned from on one picture is no stranger on the next.
     known = {sample.person for sample in dataset.samples if sample.id in learned}
     # no other picture of her is of a stranger
     wanted -= {sample.id for sample in dataset.samples if sample.person in known}
@@ -141,9 +131,9 @@ def people_of(
     failures = tuple(_unread(dataset))
     return People(
         data=dataset.facts,
-        apart="held out" if own else "other data" if splits else "unknown",
-        part=part if own else None,
-        subjects_apart=all(split.subject_disjoint for split in own) if own else None,
+        apart="held out" if theirs else "other data" if splits else "unknown",
+        part=part if theirs else None,
+        subjects_apart=all(split.subject_disjoint for split in theirs) if theirs else None,
         ids=tuple(sample.id for sample in samples),
         age_N=dataset.ages[known_N].astype(np.float64),
         person_N=person_N.astype(np.int64),

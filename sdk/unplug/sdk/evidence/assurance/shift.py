@@ -147,6 +147,7 @@ def calibration_error(over_N: Array, adult_N: Array, weight_RN: Array | None = N
         2 (with equal widths).
     """
     weight = np.ones((1, len(over_N))) if weight_RN is None else np.asarray(weight_RN, np.float64)
+    # P = 1 belongs to the last bin, not to one of its own.
     bin_N = np.minimum((over_N * BINS).astype(np.int64), BINS - 1)
     residual_NK = np.zeros((len(over_N), BINS))
     residual_NK[np.arange(len(over_N)), bin_N] = over_N - adult_N
@@ -195,36 +196,41 @@ def decision_shift(
             f"Give people on both sides of {rule.age:g} that the model never saw",
         )
 
-    def wrong(over_N: Array, side_N: Array) -> Array:
-        """Of each person of one side."""
-        if side_N is adult_N:
-            return person_scores(-over_N[side_N], person_N[side_N]) >= -rule.under_to
-        return person_scores(over_N[side_N], person_N[side_N]) >= rule.over_from
+    def change(side_N: Array) -> tuple[Array, Array, Estimate]:
+        """Whether each person of a side was and is answered wrongly, and the change of the rate."""
+        was_P, is_P = (
+            _wrong(over_N, side_N, age_N, person_N, rule) for over_N in (before_N, after_N)
+        )
+        return was_P, is_P, rate_change(was_P, is_P)
 
     groups = []
     for group in sorted({item for item in group_N or () if item is not None}):
         mine_N = minor_N & np.asarray([item == group for item in group_N or ()])
         if mine_N.any():
-            was_P, is_P = wrong(before_N, mine_N), wrong(after_N, mine_N)
-            groups.append(
-                GroupShift(
-                    name=group,
-                    people=len(was_P),
-                    before=float(was_P.mean()),
-                    after=float(is_P.mean()),
-                    change=rate_change(was_P, is_P),
-                )
-            )
+            was_P, is_P, moved = change(mine_N)
+            shares = {"before": float(was_P.mean()), "after": float(is_P.mean())}
+            groups.append(GroupShift(name=group, people=len(was_P), **shares, change=moved))
     return Shift(
         name=name,
         sha256=sha256,
         groups=tuple(groups),
-        false_positives=rate_change(wrong(before_N, minor_N), wrong(after_N, minor_N)),
-        false_negatives=rate_change(wrong(before_N, adult_N), wrong(after_N, adult_N)),
+        false_positives=change(minor_N)[2],
+        false_negatives=change(adult_N)[2],
         calibration=_calibration_change(
             before_N[both_N], after_N[both_N], adult_N[both_N], person_N[both_N], seed
         ),
     )
+
+
+def _wrong(
+    over_N: Array, side_N: Array, age_N: Array, person_N: NDArray[np.int64], rule: Decision
+) -> Array:
+    """Of each person of one side, by the most wrong of her pictures: a minor called over, an adult
+    called under.
+    """
+    if age_N[side_N].min() >= rule.age:
+        return person_scores(-over_N[side_N], person_N[side_N]) >= -rule.under_to
+    return person_scores(over_N[side_N], person_N[side_N]) >= rule.over_from
 
 
 def _calibration_change(

@@ -163,14 +163,14 @@ def errors_allowed(
         conformal).
     """
     if method == "conformal":
-        found = math.floor(limit * (people + 1) + 1e-9) - 1
-        return found if found >= 0 else None
+        errors = math.floor(limit * (people + 1) + 1e-9) - 1
+        return errors if errors >= 0 else None
     tail = 1.0 - confidence
     # the smallest k whose tail is at least that: it, or the one below
-    found = int(binom.ppf(tail, people, limit))
-    while found >= 0 and binom.cdf(found, people, limit) > tail:
-        found -= 1
-    return found if found >= 0 else None
+    errors = int(binom.ppf(tail, people, limit))
+    while errors >= 0 and binom.cdf(errors, people, limit) > tail:
+        errors -= 1
+    return errors if errors >= 0 else None
 
 
 def needed(limit: float, method: Method = "clopper-pearson", confidence: float = 0.95) -> int:
@@ -263,6 +263,7 @@ def fit_decision(
     holding = [whole, *(item for item in groups if item.holds)]
     over_from = max(item.minors.at for item in holding if item.minors.at is not None)
     under_to = min(item.adults.at for item in holding if item.adults.at is not None)
+    # The ends cross: any threshold between them holds both limits, and nobody has to be unsure.
     if under_to >= over_from:
         over_from = (over_from + under_to) / 2
         under_to = over_from - STEP
@@ -343,10 +344,10 @@ def _by_group(
             f"the attribute {attribute!r}", why, "Complete it in the data, or leave `by` out"
         )
     names = sorted(set(label_N[counted_N].tolist()) - {""})
-    found = [
+    cuts = [
         _cuts(
             name, over_N, person_N, minor_N & (label_N == name), adult_N & (label_N == name), limits
         )
         for name in names
     ]
-    return tuple(found), total - known
+    return tuple(cuts), total - known

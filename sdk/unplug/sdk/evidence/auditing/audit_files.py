@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import torch
 
-from unplug.core import ArtifactError, CheckpointError, InputError, sha256_file, temporary_folder
+from unplug.core import ArtifactError, CheckpointError, InputError, sha256_file
 from unplug.export import Artifact, digest_inputs, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint, weights_file
 from unplug.sdk.drawing.conditions import real_inputs
@@ -38,268 +38,237 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditConfig:
-    """The arguments of `unplug.sdk.audit`; data and forget set may be loaded already."""
+class AuditedModels:
+    """What a request names, loaded and checked.
 
-    subjects: Sequence[Path]
-    spec: str | Dataset
-    on_bad: OnBad
-    forget_file: Path | Sequence[str]
-    original: Path | None
-    retrained: Path | None
-    references: Sequence[Path]
-    train_references: int
-    attacks: Sequence[str] | None
-    seed: int
-    work: Path
-    original_artifacts: Sequence[Path] = ()
-    retrained_artifacts: Sequence[Path] = ()
-    rounding: bool = True
-    relearn: bool = False
-    base: str | None = None
-    fleet: Path | None = None
-    others: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Loaded:
-    """What a request names, checked."""
+    Args:
+        original, unlearned, retrained, references: checkpoints; the unlearned ones by name.
+        artifacts: exported files, those that cannot run here among them.
+        dataset, forget_ids, split: of the request.
+        task: of the original, on `device`.
+        skipped: what cannot be shown of it, and why.
+    """
 
     original: Checkpoint
     unlearned: dict[str, Checkpoint]
     retrained: Checkpoint | None
-    artifacts: list[Artifact]
     references: list[Checkpoint]
+    artifacts: list[Artifact]
     dataset: Dataset
     forget_ids: tuple[str, ...]
     split: Split
-    skipped: dict[str, str]
     task: StoredTask
+    device: torch.device
+    skipped: dict[str, str]
 
 
-def run_audit(config: AuditConfig, device: torch.device, say: Say, show: bool) -> AuditReport:
-    """Loads everything and audits it.
+def load_audited(
+    models: Sequence[Path],
+    data: str | Dataset,
+    forget_ids: Path | Sequence[str],
+    *,
+    on_bad: OnBad,
+    original: Path | None,
+    retrained: Path | None,
+    references: Sequence[Path],
+    single: bool,
+    base: str | None,
+    device: torch.device,
+    show: bool,
+) -> AuditedModels:
+    """Loads what `unplug.sdk.audit` names; `single` lets a request of one sample pass.
 
     Raises:
-        InputError: the original cannot be told, or models do not belong to this config.
+        InputError: the original cannot be told.
+        CheckpointError, ArtifactError: a model that does not belong to this request.
     """
-    loaded = _load(config, device, show)
-    with temporary_folder("unplug-audit-") as folder:
-        exports, unable = _exports(config, loaded, folder, say)
-        references = [*loaded.references, *_train_references(config, loaded, device, say, show)]
-        return _audit(config, loaded, exports, unable, references, device, say, show)
-
-
-def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
     checkpoints = {
-        path: load_checkpoint(path) for path in config.subjects if (path / "config.json").is_file()
+        path: load_checkpoint(path) for path in models if (path / "config.json").is_file()
     }
-    paths = artifact_paths([subject for subject in config.subjects if subject not in checkpoints])
-    original = load_checkpoint(config.original or _original_path(checkpoints))
-    task = task_of(original, device=device, base=config.base)
-    given, named = config.spec, config.forget_file
-    dataset = (
-        load_dataset(given, task.image_size, on_bad=config.on_bad, show=show)
-        if isinstance(given, str)
-        else given
-    )
+    files = artifact_paths([path for path in models if path not in checkpoints])
+    before = load_checkpoint(original or _original_path(checkpoints.values()))
+    task = task_of(before, device=device, base=base)
+    if isinstance(data, str):
+        data = load_dataset(data, task.image_size, on_bad=on_bad, show=show)
     ids = (
-        read_forget_file(named, dataset)
-        if isinstance(named, Path)
-        else resolve_names(named, dataset, "forget_ids")
+        read_forget_file(forget_ids, data)
+        if isinstance(forget_ids, Path)
+        else resolve_names(forget_ids, data, "forget_ids")
     )
-    split = request_split(original, dataset, ids)
-    check_forget_size(len(split.forget), exact=config.fleet is not None)
-    unlearned = {}
-    for checkpoint in checkpoints.values():
-        if checkpoint.sha256 != original.sha256:
-            _check_unlearned(checkpoint, original, split, dataset)
-            unlearned["unlearned" if len(checkpoints) == 1 else checkpoint.path.name] = checkpoint
-        elif checkpoint.record.get("role") in ("unlearned", "retrained"):
-            why = "its weights are the original's: nothing was forgotten"
-            raise CheckpointError(
-                str(checkpoint.path), why, "Run `unplug forget` again, with a larger budget"
-            )
-    expect = original.model_type
-    retrained = (
-        None if config.retrained is None else load_checkpoint(config.retrained, expect=expect)
-    )
-    references = [load_checkpoint(path, expect=expect) for path in config.references]
-    for model in (*(() if retrained is None else (retrained,)), *references):
-        check_oracle(model, split, task.recipe)
-        task.check_twin(model)
-    known = {
-        item.sha256
-        for item in (original, *unlearned.values(), *(() if retrained is None else (retrained,)))
-    }
-    artifacts = [load_artifact(path) for path in paths]
-    skipped = {
-        item.card.file: reason for item in artifacts if (reason := not_run_here(item)) is not None
-    }
-    if checkpoints:
-        _check_artifacts(artifacts, known)
-    elif artifacts:
-        skipped["lineage"] = (
-            "no checkpoint was given, so nothing shows that the files come from this request's "
-            "forget step"
-        )
-    _check_references(references, known)
-    return _Loaded(
-        original=original,
+    split = request_split(before, data, ids)
+    check_forget_size(len(split.forget), exact=single)
+    unlearned = _unlearned(checkpoints.values(), before, split, data)
+    kind = before.model_type
+    oracle = None if retrained is None else load_checkpoint(retrained, expect=kind)
+    others = [load_checkpoint(path, expect=kind) for path in references]
+    for model in (oracle, *others):
+        if model is not None:
+            check_oracle(model, split, task.recipe)
+            task.check_twin(model)
+    known = {model.sha256 for model in (before, *unlearned.values(), oracle) if model is not None}
+    artifacts = [load_artifact(path) for path in files]
+    skipped = _checked_artifacts(artifacts, known if checkpoints else None)
+    _check_references(others, known)
+    return AuditedModels(
+        original=before,
         unlearned=unlearned,
-        retrained=retrained,
+        retrained=oracle,
+        references=others,
         artifacts=artifacts,
-        references=references,
-        dataset=dataset,
+        dataset=data,
         forget_ids=ids,
         split=split,
-        skipped=skipped,
         task=task,
+        device=device,
+        skipped=skipped,
     )
 
 
-def _exports(
-    config: AuditConfig, loaded: _Loaded, folder: Path, say: Say
+def counterparts(
+    audited: AuditedModels,
+    original_artifacts: Sequence[Path],
+    retrained_artifacts: Sequence[Path],
+    folder: Path,
+    say: Say,
+    *,
+    rounding: bool,
 ) -> tuple[list[Exports], dict[str, str]]:
-    """What each file's rounding is measured against."""
-    if config.retrained_artifacts and loaded.retrained is None:
+    """What each file's rounding is measured against, made in a folder where it is not given; and
+    why some cannot be.
+    """
+    oracle = audited.retrained
+    if retrained_artifacts and oracle is None:
         raise InputError(
             "`retrained_artifacts`",
             "there is no retrained model that it belongs to",
             "Give `retrained` as well",
         )
-    ends = {
-        loaded.original.sha256,
-        *(() if loaded.retrained is None else (loaded.retrained.sha256,)),
-    }
-    edited = [item for item in loaded.artifacts if item.card.checkpoint_sha256 not in ends]
-    given = load_exports(config.original_artifacts, loaded.original, "`original_artifacts`")
-    oracle = (
-        {}
-        if loaded.retrained is None
-        else load_exports(config.retrained_artifacts, loaded.retrained, "`retrained_artifacts`")
+    given = load_exports(original_artifacts, audited.original, "`original_artifacts`")
+    theirs = (
+        {} if oracle is None else load_exports(retrained_artifacts, oracle, "`retrained_artifacts`")
     )
-    if not edited:
-        return [], {}
-    if not config.rounding:
-        return [], {"rounding": SWITCHED_OFF}
-    calibrations = _calibrations(edited, loaded)
+    # Exports of the original and of the oracle themselves have no edit that rounding could undo.
+    ends = {model.sha256 for model in (audited.original, oracle) if model is not None}
+    edited = [file for file in audited.artifacts if file.card.checkpoint_sha256 not in ends]
+    if not edited or not rounding:
+        return [], {"rounding": SWITCHED_OFF} if edited else {}
     return make_exports(
         edited,
-        loaded.original,
-        loaded.retrained,
-        given,
+        audited.original,
         oracle,
+        given,
+        theirs,
         folder,
         say,
-        calibrations=calibrations,
+        calibrations=_calibrations(edited, audited),
     )
 
 
-def _calibrations(artifacts: Sequence[Artifact], loaded: _Loaded) -> dict[Form, Inputs]:
+def _calibrations(artifacts: Sequence[Artifact], audited: AuditedModels) -> dict[Form, Inputs]:
     """Samples that calibrated some files, drawn again as ``unplug export --calibrate`` drew them,
     where their digest fits.
     """
-    found: dict[Form, Inputs] = {}
-    owners = {item.sha256: item for item in loaded.unlearned.values()}
+    inputs_of: dict[Form, Inputs] = {}
+    owners = {model.sha256: model for model in audited.unlearned.values()}
 
     @cache  # the same samples for all files of one export: exported in one go then
     def drawn(owner: str, samples: int) -> tuple[Inputs, str]:
-        inputs = real_inputs(owners[owner], loaded.dataset, samples, part="retain")
+        inputs = real_inputs(owners[owner], audited.dataset, samples, part="retain")
         return inputs, digest_inputs(inputs)
 
-    for item in artifacts:
-        facts, owner = item.card.calibration, item.card.checkpoint_sha256
+    for file in artifacts:
+        facts, owner = file.card.calibration, file.card.checkpoint_sha256
         if facts is not None and owner in owners:
             inputs, digest = drawn(owner, facts.samples)
             if digest == facts.sha256:
-                found[form_of(item)] = inputs
-    return found
+                inputs_of[form_of(file)] = inputs
+    return inputs_of
 
 
-def _train_references(
-    config: AuditConfig, loaded: _Loaded, device: torch.device, say: Say, show: bool
+def train_more_references(
+    audited: AuditedModels, count: int, folder: Path, seed: int, say: Say, show: bool
 ) -> list[Checkpoint]:
-    found = []
-    for number in range(config.train_references):
-        say(f"training reference model {number + 1} of {config.train_references} ...")
-        path = config.work / f"reference-{number}"
-        seed = config.seed + 1000 + number
-        found.append(
+    """Reference models, each for a whole retraining, into folders of their own."""
+    trained = []
+    for number in range(count):
+        say(f"training reference model {number + 1} of {count} ...")
+        trained.append(
             forget(
-                loaded.original,
-                loaded.dataset,
-                loaded.forget_ids,
+                audited.original,
+                audited.dataset,
+                audited.forget_ids,
                 "retrain",
-                path,
-                task=loaded.task,
-                seed=seed,
-                device=device,
+                folder / f"reference-{number}",
+                task=audited.task,
+                seed=seed + 1000 + number,
+                device=audited.device,
                 show=show,
             )
         )
-    return found
+    return trained
 
 
-def _audit(
-    config: AuditConfig,
-    loaded: _Loaded,
-    exports: Sequence[Exports],
-    unable: dict[str, str],
+def audit_all(
+    audited: AuditedModels,
     references: Sequence[Checkpoint],
-    device: torch.device,
+    exports: Sequence[Exports],
+    *,
+    fleet: Path | None,
+    attacks: Sequence[str] | None,
+    others: str | None,
+    relearn: bool,
+    seed: int,
     say: Say,
     show: bool,
 ) -> AuditReport:
-    original, dataset, retrained, task = (
-        loaded.original,
-        loaded.dataset,
-        loaded.retrained,
-        loaded.task,
-    )
-    named: list[tuple[str, Role, Checkpoint]] = [("original", "original", original)]
-    named += [(name, "unlearned", item) for name, item in loaded.unlearned.items()]
-    named += [] if retrained is None else [("retrained", "retrained", retrained)]
-    predictors: list[Predictor] = [
-        CheckpointPredictor(name=name, role=role, checkpoint=item, task=task)
-        for name, role, item in named
-    ]
-    runnable = [item for item in loaded.artifacts if item.card.file not in loaded.skipped]
-    predictors += [
-        ArtifactPredictor(name=item.path.name, artifact=item, task=task) for item in runnable
-    ]
-    sets = task.sets(dataset, loaded.split, device, show=show)
-    others = (
-        None if config.others is None else load_dataset(config.others, task.image_size, show=show)
-    )
+    """The audit of all that is loaded, against references that are given or trained."""
+    task, dataset = audited.task, audited.dataset
+    sets = task.sets(dataset, audited.split, audited.device, show=show)
+    pictures = None if others is None else load_dataset(others, task.image_size, show=show)
     report = audit(
-        predictors,
+        _predictors(audited),
         sets,
-        loaded.split,
+        audited.split,
         edges=task.edges,
-        data={"spec": loaded.dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
-        references=[
-            CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task)
-            for item in references
-        ],
-        fleet=None
-        if config.fleet is None
-        else load_references(config.fleet, original, task, dataset),
-        attacks=config.attacks,
+        data={"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
+        references=[_predictor(model.path.name, "retrained", model, task) for model in references],
+        fleet=None if fleet is None else load_references(fleet, audited.original, task, dataset),
+        attacks=attacks,
         exports=exports,
-        evidence=gather(sets, dataset, task, others=others),
-        seed=config.seed,
+        evidence=gather(sets, dataset, task, others=pictures),
+        seed=seed,
         show=show,
     )
-    if config.relearn:
-        models = loaded.unlearned | ({} if retrained is None else {"retrained": retrained})
-        say(f"relearning the forget set, three runs each of {', '.join(models) or 'no model'} ...")
-        times = relearn_times(original, models, sets, task, config.seed)
-        report = replace(
-            report,
-            models=tuple(replace(item, relearning=times.get(item.name)) for item in report.models),
-        )
-    return replace(report, skipped={**report.skipped, **loaded.skipped, **unable})
+    report = replace(report, skipped=report.skipped | audited.skipped)
+    if not relearn:
+        return report
+    models = audited.unlearned | (
+        {} if audited.retrained is None else {"retrained": audited.retrained}
+    )
+    say(f"relearning the forget set, three runs each of {', '.join(models) or 'no model'} ...")
+    times = relearn_times(audited.original, models, sets, task, seed)
+    rows = (replace(model, relearning=times.get(model.name)) for model in report.models)
+    return replace(report, models=tuple(rows))
+
+
+def _predictor(name: str, role: Role, model: Checkpoint, task: StoredTask) -> CheckpointPredictor:
+    return CheckpointPredictor(name=name, role=role, checkpoint=model, task=task)
+
+
+def _predictors(audited: AuditedModels) -> list[Predictor]:
+    """All models that can be asked here: checkpoints first."""
+    task = audited.task
+    predictors: list[Predictor] = [_predictor("original", "original", audited.original, task)]
+    predictors += [
+        _predictor(name, "unlearned", model, task) for name, model in audited.unlearned.items()
+    ]
+    if audited.retrained is not None:
+        predictors.append(_predictor("retrained", "retrained", audited.retrained, task))
+    return predictors + [
+        ArtifactPredictor(name=file.path.name, artifact=file, task=task)
+        for file in audited.artifacts
+        if file.card.file not in audited.skipped
+    ]
 
 
 def relearn_times(
@@ -318,45 +287,57 @@ def relearn_times(
     device = sets.forget.device
     before = task.network(original.model).to(device)
     target = forget_loss(before, sets.forget, task)
-    found = {}
+    times = {}
     for name, checkpoint in models.items():
         model = task.network(checkpoint.model).to(device)
         seeds = (seed, seed + 1, seed + 2)
         took = relearn([model], sets.forget, task, target_loss=target, seeds=seeds)
-        if isinstance(took, Censored):
-            found[name] = Relearning(passes=took.passes, target_loss=target, reason=took.reason)
-        else:
-            found[name] = Relearning(
-                passes=took.passes, mean=took.mean, target_loss=took.target_loss
-            )
-    return found
+        mean, reason = (None, took.reason) if isinstance(took, Censored) else (took.mean, None)
+        times[name] = Relearning(passes=took.passes, mean=mean, target_loss=target, reason=reason)
+    return times
 
 
-def _check_unlearned(
-    checkpoint: Checkpoint, original: Checkpoint, split: Split, dataset: Dataset
-) -> None:
-    """Refuses a model that was made from another original, or for another request."""
-    lineage = checkpoint.record.get("lineage") or {}
-    if lineage.get("original_sha256") != original.sha256:
-        raise CheckpointError(
-            str(checkpoint.path), "it was not made from this original", "Pass its own `original`"
+def _unlearned(
+    checkpoints: Collection[Checkpoint], original: Checkpoint, split: Split, dataset: Dataset
+) -> dict[str, Checkpoint]:
+    """The models by name that are not the original; refuses those of another original or request,
+    and those in which nothing was forgotten.
+    """
+    unlearned = {}
+    for checkpoint in checkpoints:
+        lineage, where = checkpoint.record.get("lineage") or {}, str(checkpoint.path)
+        if checkpoint.sha256 == original.sha256:
+            if checkpoint.record.get("role") in ("unlearned", "retrained"):
+                why = "its weights are the original's: nothing was forgotten"
+                raise CheckpointError(where, why, "Run `unplug forget` again, with a larger budget")
+            continue
+        if lineage.get("original_sha256") != original.sha256:
+            why = "it was not made from this original"
+            raise CheckpointError(where, why, "Pass its own `original`")
+        if set(split_of(checkpoint, dataset).forget) != set(split.forget):
+            why = "it forgot another forget set than this one"
+            raise CheckpointError(where, why, "Give the file of its request")
+        unlearned["unlearned" if len(checkpoints) == 1 else checkpoint.path.name] = checkpoint
+    return unlearned
+
+
+def _checked_artifacts(artifacts: Sequence[Artifact], known: Set[str] | None) -> dict[str, str]:
+    """What cannot be shown of exported files; refuses those of other weights than the checkpoints
+    that are audited beside them, where there are any.
+    """
+    skipped = {
+        file.card.file: reason for file in artifacts if (reason := not_run_here(file)) is not None
+    }
+    if known is None and artifacts:
+        skipped["lineage"] = (
+            "no checkpoint was given, so nothing shows that the files come from this request's "
+            "forget step"
         )
-    if set(split_of(checkpoint, dataset).forget) != set(split.forget):
-        raise CheckpointError(
-            str(checkpoint.path),
-            "it forgot another forget set than this one",
-            "Give the file of its request",
-        )
-
-
-def _check_artifacts(artifacts: Sequence[Artifact], known: Set[str]) -> None:
-    """Refuses exported files of other weights than those that are audited beside them."""
-    for artifact in artifacts:
-        if artifact.card.checkpoint_sha256 not in known:
+    for file in artifacts:
+        if known is not None and file.card.checkpoint_sha256 not in known:
             why = "it was exported from other weights than the checkpoints given"
-            raise ArtifactError(
-                str(artifact.path), why, "Export it again, or audit it without them"
-            )
+            raise ArtifactError(str(file.path), why, "Export it again, or audit it without them")
+    return skipped
 
 
 def _check_references(references: Sequence[Checkpoint], known: Set[str]) -> None:
@@ -373,22 +354,22 @@ def _check_references(references: Sequence[Checkpoint], known: Set[str]) -> None
         seen.add(reference.sha256)
 
 
-def _original_path(checkpoints: Mapping[Path, Checkpoint]) -> Path:
+def _original_path(checkpoints: Collection[Checkpoint]) -> Path:
     """Where the original is that the checkpoints came from, by their records.
 
     Raises:
         InputError: it is neither where it was nor beside them.
     """
-    for checkpoint in checkpoints.values():
-        lineage = checkpoint.record.get("lineage")
-        if lineage is None and checkpoint.record.get("role") == "original":
+    for checkpoint in checkpoints:
+        lineage = checkpoint.record.get("lineage") or {}
+        if not lineage and checkpoint.record.get("role") == "original":
             return checkpoint.path
-        recorded = Path(str((lineage or {}).get("original")))
+        recorded = Path(str(lineage.get("original")))
         # As it was named then, and beside the unlearned model: people move both together, and work
         # from other folders.
         for place in (recorded, checkpoint.path.parent / recorded.name):
             weights = weights_file(place)
-            if weights.is_file() and sha256_file(weights) == (lineage or {}).get("original_sha256"):
+            if weights.is_file() and sha256_file(weights) == lineage.get("original_sha256"):
                 return place
     raise InputError(
         "audit",

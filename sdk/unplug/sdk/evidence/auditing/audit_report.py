@@ -109,8 +109,8 @@ class Utility:
         """What a release must not worsen: mean absolute error in years, or the loss of a model that
         has no years.
         """
-        found = self.mae if self.mae is not None else self.loss_interval
-        return Estimate(value=self.loss, low=None, high=None) if found is None else found
+        estimate = self.mae if self.mae is not None else self.loss_interval
+        return Estimate(value=self.loss, low=None, high=None) if estimate is None else estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +246,24 @@ class ModelAudit:
     vulnerable: Vulnerable | None = None
     further: dict[str, AttackResult] = field(default_factory=dict)
 
+    def published(self) -> ModelAudit:
+        """Without scores of samples, use on the sets that forgetting changed, and single people."""
+        attacks, further = (
+            {
+                name: replace(attack, forget_scores=(), unseen_scores=())
+                for name, attack in results.items()
+            }
+            for results in (self.attacks, self.further)
+        )
+        return replace(
+            self,
+            utility={name: use for name, use in self.utility.items() if name == "test"},
+            attacks=attacks,
+            further=further,
+            worst_subject=None,
+            people=(),
+        )
+
     @property
     def most_standing_out(self) -> tuple[PersonRow, float] | None:
         """The person with the smallest p, and that p times the number of people (Bonferroni); None
@@ -253,8 +271,8 @@ class ModelAudit:
         """
         if not self.people:
             return None
-        found = min(self.people, key=lambda row: row.p_value)
-        return found, min(1.0, len(self.people) * found.p_value)
+        first = min(self.people, key=lambda row: row.p_value)
+        return first, min(1.0, len(self.people) * first.p_value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -434,29 +452,9 @@ class AuditReport:
         Left out are the score of every sample, the use on the sets that forgetting changed, and the
         numbers of single people.
         """
-        return replace(
-            self,
-            data={
-                name: value for name, value in self.data.items() if name != "spec"
-            },  # a path of the machine that trained
-            models=tuple(
-                replace(
-                    model,
-                    utility={name: use for name, use in model.utility.items() if name == "test"},
-                    attacks={
-                        name: replace(attack, forget_scores=(), unseen_scores=())
-                        for name, attack in model.attacks.items()
-                    },
-                    further={
-                        name: replace(attack, forget_scores=(), unseen_scores=())
-                        for name, attack in model.further.items()
-                    },
-                    worst_subject=None,
-                    people=(),
-                )
-                for model in self.models
-            ),
-        )
+        data = {name: value for name, value in self.data.items() if name != "spec"}
+        # the spec is a path of the machine that trained
+        return replace(self, data=data, models=tuple(model.published() for model in self.models))
 
     def save(self, path: Path) -> None:
         """Writes the report, its owner's alone, atomically; `OutputError` where the place cannot be

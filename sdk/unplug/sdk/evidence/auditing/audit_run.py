@@ -4,7 +4,7 @@ and artifacts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -30,9 +30,9 @@ from .checks import check_references, check_split
 from .critic import add_critic
 from .evidence import AuditEvidence
 from .exports import Exports
-from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
+from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, of_role, run_attacks
 from .people import composites, person_rows, stays
-from .predictor import ArtifactPredictor, Asked, FleetPredictor, Predictor, check_finite, fitted_to
+from .predictor import ArtifactPredictor, FleetPredictor, Predictor, check_finite, fitted_to
 from .privacy import add_privacy
 from .rounding import Compared, Said, measure_rounding
 from .threats import threat_model
@@ -93,62 +93,72 @@ def audit(
         InputError: no such attack, or a model whose outputs are not finite.
     """
     check_forget_size(len(sets.forget), exact=exact or fleet is not None)
+    strangers: list[Signals] = []
     if fleet is not None:
         fleet = fleet.apart(fitted_to(predictors))
-    strangers = [] if fleet is None else composites(fleet, sets)
-    never_saw = len(strangers)
-    if fleet is not None and not any(item.role == "retrained" for item in predictors):
+        strangers = composites(fleet, sets)
+    facts = None if fleet is None else _fleet_facts(fleet, len(strangers))
+    if fleet is not None and not any(model.role == "retrained" for model in predictors):
         predictors = [*predictors, FleetPredictor(sha256=fleet.sha256, said=strangers.pop(0))]
-    chosen, skipped = _usable(attacks, len(references) + len(strangers), evidence)
-    skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
-    # By position, because two models may share a name.
-    bar = progress(predictors, label="audit", unit="model", show=show)
-    signals = with_old_file(
-        [signals_of(item, sets, evidence) for item in bar], predictors, evidence
-    )
-    others = [signals_of(item, sets) for item in references]
-    check_references(others)
+    chosen, skipped = usable(attacks, len(references) + len(strangers), evidence)
     draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
-    oracles = [number for number, item in enumerate(predictors) if item.role == "retrained"]
-    names = [item.name for item in predictors]
-    scores, unable = run_attacks(
-        chosen, signals, [*others, *strangers], names=names, oracle=oracles[0] if oracles else None
-    )
-    measured = [measure(*each, draws) for each in zip(predictors, signals, scores, strict=True)]
-    oracle = next((item for item in measured if item.item.role == "retrained"), None)
-    models, missing = add_privacy(
-        [
-            audit_model(item, None if item is oracle else oracle, sets, edges, draws, seed)
-            for item in measured
-        ],
-        measured,
-        sets,
-        seed,
-    )
+    others = [signals_of(model, sets) for model in references]
+    check_references(others)
+    bar = progress(predictors, label="audit", unit="model", show=show)
+    measured, unable = measure_all(bar, sets, evidence, chosen, [*others, *strangers], draws)
+    oracle = of_role(measured, "retrained")
+    skipped |= _limits(sets, oracle=oracle is not None) | unable
+    rows = [
+        audit_model(one, None if one is oracle else oracle, sets, edges, draws, seed)
+        for one in measured
+    ]
+    models, missing = add_privacy(rows, measured, sets, seed)
     if fleet is not None:
         models, known = _ranked(models, measured, fleet, sets)
         missing |= known
     if evidence is not None:
         models, unknown = add_critic(models, measured, fleet, sets, seed)
         missing |= unknown
+    band = [auc(says.forget.log_prob_N, says.unseen.log_prob_N) for says in others]
     report = AuditReport(
         data=data,
-        forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},
+        forget={"samples": len(sets.forget), "subjects": people_in(sets.forget)},
         models=models,
-        oracle_band={
-            "loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in others)
-        },
-        skipped=skipped | unable | missing,
+        oracle_band={"loss": tuple(band)},
+        skipped=skipped | missing,
         alarms=tuple(_alarms(models)) if enough_people(sets) else (),
         settings={
             **_settings(sets, split, edges, seed),
-            "references": [item.sha256 for item in references],
-            "fleet": None if fleet is None else _fleet_facts(fleet, never_saw),
+            "references": [model.sha256 for model in references],
+            "fleet": facts,
         },
         versions=versions(),
         rounding=_roundings(exports, measured, sets, draws, seed),
     )
     return replace(report, threats=threat_model(report))
+
+
+def measure_all(
+    predictors: Iterable[Predictor],
+    sets: Sets,
+    evidence: AuditEvidence | None,
+    attacks: Mapping[str, Attack],
+    references: Sequence[Signals],
+    draws: Resamples,
+) -> tuple[list[Measured], dict[str, str]]:
+    """What every model says and how attacks score it, and why some attacks could not run."""
+    asked = [(model, signals_of(model, sets, evidence)) for model in predictors]
+    old = next((own for model, own in asked if model.role == "original"), None)
+    if evidence is not None and old is not None:  # for somebody who holds the old file as well
+        asked = [(model, own if own is old else replace(own, before=old)) for model, own in asked]
+    # By position, because two models may share a name.
+    oracle = next(
+        (number for number, (model, _) in enumerate(asked) if model.role == "retrained"), None
+    )
+    names, signals = [model.name for model, _ in asked], [own for _, own in asked]
+    scores, unable = run_attacks(attacks, signals, references, names=names, oracle=oracle)
+    measured = [measure(*pair, row, draws) for pair, row in zip(asked, scores, strict=True)]
+    return measured, unable
 
 
 def _ranked(
@@ -159,9 +169,9 @@ def _ranked(
     """
     ranked = tuple(
         model
-        if isinstance(item.item, FleetPredictor)
-        else replace(model, people=person_rows(item.own, fleet, sets))
-        for model, item in zip(models, measured, strict=True)
+        if isinstance(one.item, FleetPredictor)
+        else replace(model, people=person_rows(one.own, fleet, sets))
+        for model, one in zip(models, measured, strict=True)
     )
     known = int(stays(fleet, sets).sum())
     why = (
@@ -180,7 +190,7 @@ def _settings(sets: Sets, split: Split, edges: tuple[float, ...], seed: int) -> 
         "split_sha256": keyed(split).sha256,
         "edges": list(edges),
         "resampled": "whole subjects"
-        if len(np.unique(sets.test.subject_N)) < len(sets.test)
+        if people_in(sets.test) < len(sets.test)
         else "single samples",
     }
 
@@ -196,9 +206,10 @@ def _fleet_facts(fleet: References, never_saw: int) -> dict[str, Any]:
     }
 
 
-def _usable(
+def usable(
     names: Sequence[str] | None, references: int, evidence: AuditEvidence | None
 ) -> tuple[dict[str, Attack], dict[str, str]]:
+    """The attacks that can run, all or some by name, and why the others cannot."""
     chosen: dict[str, Attack] = {}
     skipped: dict[str, str] = {}
     for name in names or tuple(ATTACKS):
@@ -207,9 +218,8 @@ def _usable(
         if reads is not None and (evidence is None or reads in evidence.missing):
             skipped[name] = NO_EVIDENCE if evidence is None else evidence.missing[reads]
         elif attack.min_references > references:
-            skipped[name] = (
-                f"needs {counted(attack.min_references, 'reference model')}, {references} given"
-            )
+            needed = counted(attack.min_references, "reference model")
+            skipped[name] = f"needs {needed}, {references} given"
         else:
             chosen[name] = attack
     return chosen, skipped
@@ -225,38 +235,28 @@ def check_forget_size(samples: int, *, exact: bool = False) -> None:
         )
 
 
+def people_in(part: SampleSet) -> int:
+    """How many subjects a set has."""
+    return len(np.unique(part.subject_N))
+
+
 def enough_people(sets: Sets) -> bool:
     """Whether resampling subjects says anything, on either side."""
-    return all(len(np.unique(part.subject_N)) >= MIN_SUBJECTS for part in (sets.forget, sets.test))
+    return min(people_in(sets.forget), people_in(sets.test)) >= MIN_SUBJECTS
 
 
-def signals_of(item: Predictor, sets: Sets, evidence: AuditEvidence | None = None) -> Signals:
-    """What a model says of the sets, and of the evidence where it can be asked; refuses what is of
+def signals_of(model: Predictor, sets: Sets, evidence: AuditEvidence | None = None) -> Signals:
+    """What a model says of the sets, and of the evidence where there is any; refuses what is of
     other sets, or no number.
     """
-    own = item.signals(sets)
-    if evidence is not None and isinstance(item, Asked):
-        own = item.further(own, sets, evidence)
-    check_split(item.name, own, sets)
-    others = () if own.others is None else (own.others.forget, own.others.unseen)
-    parts = (own.forget, own.unseen, own.population, own.retain, *others)
-    check_finite(item.name, (*parts, *(part for pair in own.views for part in pair)))
-    return own
-
-
-def with_old_file(
-    signals: Sequence[Signals], predictors: Sequence[Predictor], evidence: AuditEvidence | None
-) -> list[Signals]:
-    """Every model's signals with what the original says beside them, for somebody who holds the old
-    file as well.
-    """
-    old = next(
-        (own for own, item in zip(signals, predictors, strict=True) if item.role == "original"),
-        None,
-    )
-    if evidence is None or old is None:
-        return list(signals)
-    return [own if own is old else replace(own, before=old) for own in signals]
+    says = model.signals(sets)
+    if evidence is not None:
+        says = model.further(says, sets, evidence)
+    check_split(model.name, says, sets)
+    others = () if says.others is None else (says.others.forget, says.others.unseen)
+    parts = (says.forget, says.unseen, says.population, says.retain, *others)
+    check_finite(model.name, (*parts, *(part for pair in says.views for part in pair)))
+    return says
 
 
 def _roundings(
@@ -267,33 +267,30 @@ def _roundings(
     seed: int,
 ) -> tuple[Rounding, ...]:
     """What rounding did to each artifact, from what is known of it already."""
-    by_sha = {item.item.sha256: item for item in measured}
-    original = next((item for item in measured if item.item.role == "original"), None)
-    found = []
-    for item in exports:
-        card = item.artifact.card
-        own, checkpoint = by_sha.get(card.sha256), by_sha.get(card.checkpoint_sha256)
-        shift = (
-            {name: one.minus(checkpoint.scored[name]) for name, one in own.scored.items()}
-            if own and checkpoint
-            else {}
-        )
+    by_sha = {one.item.sha256: one for one in measured}
+    original = of_role(measured, "original")
+    rows = []
+    for files in exports:
+        card = files.artifact.card
+        file, checkpoint = by_sha.get(card.sha256), by_sha.get(card.checkpoint_sha256)
         known = Compared(
-            name=item.artifact.path.name,
-            own=_said(own),
+            name=files.artifact.path.name,
+            own=_said(file),
             checkpoint=_said(checkpoint),
             original=_said(original),
-            auc_shift=shift,
-            task=own.item.task
-            if own is not None and isinstance(own.item, ArtifactPredictor)
-            else None,
+            auc_shift={
+                name: scored.minus(checkpoint.scored[name]) for name, scored in file.scored.items()
+            }
+            if file and checkpoint
+            else {},
+            task=file.item.task if file and isinstance(file.item, ArtifactPredictor) else None,
         )
-        found.append(measure_rounding(item, known, sets, draws.forget_RF, seed))
-    return tuple(found)
+        rows.append(measure_rounding(files, known, sets, draws.forget_RF, seed))
+    return tuple(rows)
 
 
-def _said(item: Measured | None) -> Said | None:
-    return None if item is None else Said(forget=item.own.forget, test=item.own.unseen)
+def _said(one: Measured | None) -> Said | None:
+    return None if one is None else Said(forget=one.own.forget, test=one.own.unseen)
 
 
 def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
@@ -301,13 +298,13 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
     limits = {}
     if not oracle:
         limits["oracle"] = "no retrained model was given, so nothing can be compared with it"
-    if len(np.unique(sets.test.subject_N)) < MIN_SUBJECTS:
+    if people_in(sets.test) < MIN_SUBJECTS:
         limits["unseen interval"] = (
             f"the unseen samples are of fewer than {MIN_SUBJECTS} subjects: intervals of attacks "
             "show how much the forget side "
             "may vary, hardly the unseen side, and raise no alarm"
         )
-    if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
+    if people_in(sets.forget) < MIN_SUBJECTS:
         limits["forget interval"] = (
             f"the forget set is fewer than {MIN_SUBJECTS} subjects: means over it have no "
             "interval, intervals of attacks show "
@@ -338,11 +335,8 @@ def _alarms(models: Sequence[ModelAudit]) -> list[Alarm]:
     for model in models:
         if model.role not in ("unlearned", "artifact"):
             continue
-        gaps = {
-            name: gap
-            for name, result in model.attacks.items()
-            if (gap := result.minus_retrained_together) is not None
-        }
+        together = {name: row.minus_retrained_together for name, row in model.attacks.items()}
+        gaps = {name: gap for name, gap in together.items() if gap is not None}
         above = {name: gap for name, gap in gaps.items() if gap.low is not None and gap.low > 0}
         below = {name: gap for name, gap in gaps.items() if gap.high is not None and gap.high < 0}
         if above:

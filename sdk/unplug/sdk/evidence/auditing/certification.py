@@ -39,6 +39,7 @@ from unplug.sdk.evidence.fleet import (
     FleetJob,
     References,
     Result,
+    backend_for,
     load_references,
     read_result,
     run_jobs,
@@ -56,7 +57,6 @@ from unplug.sdk.learning.data import Dataset, OnBad, load_dataset
 from unplug.sdk.learning.training import (
     ClassPredictions,
     Predictions,
-    SampleSet,
     Sets,
     describe_device,
     predict,
@@ -146,24 +146,11 @@ def certify(
         like=config.like,
         seed=config.seed,
     )
-    place = {
-        "original": str(original.path.resolve()),
-        "base": base,
-        "device": str(device),
-        "fleet": str(fleet.resolve()),
-    }
-    context = Context(target=CONTEXT, arguments={**place, "spec": dataset.spec, "on_bad": on_bad})
+    place = {"original": str(original.path.resolve()), "base": base, "device": str(device)}
+    place |= {"fleet": str(fleet.resolve()), "spec": dataset.spec, "on_bad": on_bad}
     step = {"method": config.method, "options": dict(config.options), "budget": config.budget}
-    given = json_sha256(
-        {
-            **step,
-            "original": original.sha256,
-            "references": world.fleet.sha256,
-            "seed": config.seed,
-            "torch": torch.__version__,
-            "device": device.type,
-        }
-    )
+    made_from = {"original": original.sha256, "references": world.fleet.sha256}
+    platform = {"torch": torch.__version__, "device": device.type}
     jobs = [
         FleetJob(
             name=f"request-{number:04d}",
@@ -172,17 +159,15 @@ def certify(
         )
         for number, people in enumerate(chosen_MN)
     ]
-    backend = backend or ("processes" if device.type == "cpu" else "loop")
-    done = run_jobs(
-        jobs, context, out, backend=backend, workers=workers, show=show, fingerprint=given
-    )
-    if done.failed:
-        name, note = next(iter(done.failed.items()))
-        raise TrainingError(
-            f"{len(done.failed)} of {len(jobs)} forget steps",
-            f"{name} failed:\n{note}\n",
-            "Run it again",
-        )
+    run_jobs(
+        jobs,
+        Context(target=CONTEXT, arguments=place),
+        out,
+        backend=backend or backend_for(device),
+        workers=workers,
+        show=show,
+        fingerprint=json_sha256({**step, **made_from, **platform, "seed": config.seed}),
+    ).check("forget steps", len(jobs))
     results = [read_result(out, job.name) for job in jobs]
     record = _certification(
         world, config, chosen_MN, results, describe_device(device), original, dataset
@@ -215,30 +200,25 @@ def read_certification(
         InputError: no certification, or one of something else: which, and what to do.
     """
     path = path / FILE if path.is_dir() else path
-    found = read_dataclass(Certification, path, InputError, max_bytes=MAX_BYTES)
+    record = read_dataclass(Certification, path, InputError, max_bytes=MAX_BYTES)
     wanted = {
-        "original": (found.original_sha256, original.sha256),
-        "data": (found.data_digest, dataset.digest),
-        "references": (found.references_sha256, references_sha256),
-        "method": (found.method, method),
-        "settings of the method": (found.settings, _settings(method, options)),
-        "budget": (found.budget, budget),
-        "number of people": (found.people, people),
+        "original": (record.original_sha256, original.sha256),
+        "data": (record.data_digest, dataset.digest),
+        "references": (record.references_sha256, references_sha256),
+        "method": (record.method, method),
+        "settings of the method": (record.settings, _settings(method, options)),
+        "budget": (record.budget, budget),
+        "number of people": (record.people, people),
     }
+    told = ("method", "budget", "number of people")
     for what, (theirs, ours) in wanted.items():
         if theirs != ours:
-            shown = (
-                f" ({theirs}, not {ours})"
-                if what in ("method", "budget", "number of people")
-                else ""
-            )
-            why = (
-                f"it is of another {what} than this release's{shown}"
-                if what != "references"
-                else ("it was judged by other references than this release's: give them as `fleet`")
-            )
+            shown = f" ({theirs}, not {ours})" if what in told else ""
+            why = f"it is of another {what} than this release's{shown}"
+            if what == "references":
+                why = "it was judged by other references than this release's: give them as `fleet`"
             raise InputError(str(path), why, "Make one of this kind of request: `unplug certify`")
-    return found
+    return record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,14 +241,12 @@ def _world(
     """
     sets = task.sets(dataset, own_split(original, dataset), device)
     model = task.network(original.model)
-    references = load_references(fleet, original, task, dataset)
-    people = tuple(np.unique(sets.train.subject_N).tolist())
     return _CertifiedWorld(
         model=model,
         task=task,
         sets=sets,
-        fleet=references,
-        people=people,
+        fleet=load_references(fleet, original, task, dataset),
+        people=tuple(np.unique(sets.train.subject_N).tolist()),
         cost=estimate_retraining(model, sets, task),
     )
 
@@ -300,9 +278,10 @@ def request_job(
     built = build_method(method, options)
     train = world.sets.train
     gone_T = np.isin(train.subject_N, people)
-    sets = replace(world.sets, train=_subset(train, ~gone_T), forget=_subset(train, gone_T))
+    stay, forget = (train.subset(np.flatnonzero(mask_T).tolist()) for mask_T in (~gone_T, gone_T))
+    sets = replace(world.sets, train=stay, forget=forget)
     wanted = "out-of-fold answers" in built.needs
-    outside = world.fleet.out_of_fold(sets.forget.ids, seed) if wanted else None
+    outside = world.fleet.out_of_fold(forget.ids, seed) if wanted else None
     model, cost = apply_method(
         built,
         world.model,
@@ -311,25 +290,20 @@ def request_job(
         world.cost,
         built.default_budget if budget is None else budget,
         seed=seed,
-        outside_FG=None if outside is None else outside.logits(sets.forget.ids).to(train.device),
+        outside_FG=None if outside is None else outside.logits(forget.ids).to(train.device),
     )
-    forget, test, retain = (predict(model, part) for part in (sets.forget, sets.test, sets.train))
-    before = predict(world.model.to(train.device).eval(), sets.train)
-    number_KS = _of_people(forget, sets.forget.subject_N, people) - _mean(test)
+    test, before = predict(model, sets.test), world.model.to(train.device).eval()
+    number_KS = _of_people(predict(model, forget), forget.subject_N, people) - _mean(test)
     facts = {
         "compute": cost.compute / world.cost.cost.compute,
         "wall_s": cost.wall_s,
-        "samples": len(sets.forget),
+        "samples": len(forget),
         "test_error": _cost(test),
-        "retain_error": _cost(retain),
-        "retain_before": _cost(before),
+        "retain_error": _cost(predict(model, stay)),
+        "retain_before": _cost(predict(before, stay)),
         "round": -1 if outside is None else int(outside.facts["round"]),
     }
     return Result(tensors={"number_KS": number_KS}, facts=facts)
-
-
-def _subset(part: SampleSet, chosen_T: NDArray[np.bool_]) -> Any:
-    return part.subset(np.flatnonzero(chosen_T).tolist())
 
 
 def _check_wanted(config: CertifyConfig, world: _CertifiedWorld) -> None:
@@ -363,10 +337,13 @@ def _numbers(said: Predictions) -> Array:
     out.
     """
     columns = [np.asarray(said.confidence_N, np.float64)]
-    error_N = np.asarray(said.error_N, np.float64)
-    if isinstance(said, ClassPredictions) and np.isfinite(error_N).all():
-        columns += [-error_N, said.log_prob_N - error_N / 10.0]
+    if _aged(said):
+        columns += [-said.error_N, said.log_prob_N - said.error_N / 10.0]
     return np.column_stack(columns)
+
+
+def _aged(said: Predictions) -> bool:
+    return isinstance(said, ClassPredictions) and bool(np.isfinite(said.error_N).all())
 
 
 def _mean(said: Predictions) -> Array:
@@ -381,9 +358,7 @@ def _of_people(said: Predictions, subject_N: NDArray[np.int64], people: Sequence
 
 def _cost(said: Predictions) -> float:
     """Mean error in years, or mean loss where there are no years."""
-    error_N = np.asarray(said.error_N, np.float64)
-    years = isinstance(said, ClassPredictions) and bool(np.isfinite(error_N).all())
-    return float(error_N.mean() if years else -np.mean(said.log_prob_N))
+    return float(said.error_N.mean() if _aged(said) else -np.mean(said.log_prob_N))
 
 
 def _strangers(world: _CertifiedWorld, people: Sequence[int]) -> Array:
@@ -397,21 +372,17 @@ def _strangers(world: _CertifiedWorld, people: Sequence[int]) -> Array:
             for model in range(fleet.record.models)
         ]
     )
-    found = []
+    strangers = []
     for who in people:
         mine = row_T[train.subject_N == who]
-        models = [
-            turn * folds
-            + int((~fleet.seen_MN[turn * folds : (turn + 1) * folds, mine[0]]).argmax())
-            for turn in range(rounds)
-        ]
-        found.append(
-            [
-                _numbers(fleet.said(np.full(len(mine), one), mine)).mean(axis=0) - mean_MS[one]
-                for one in models
-            ]
+        # of each round the one model that did not see her
+        turn_Q = fleet.seen_MN[: rounds * folds, mine[0]].reshape(rounds, folds).argmin(axis=1)
+        models = np.arange(rounds) * folds + turn_Q
+        answers = [fleet.said(np.full(len(mine), model), mine) for model in models]
+        strangers.append(
+            [_mean(one) - mean_MS[model] for one, model in zip(answers, models, strict=True)]
         )
-    return np.array(found)
+    return np.array(strangers)
 
 
 def _certification(
@@ -423,58 +394,50 @@ def _certification(
     original: Checkpoint,
     dataset: Dataset,
 ) -> Certification:
-    for item in results:
-        if item.refused is not None:
-            raise TrainingError(
-                "forget step", str(item.refused.get("why")), str(item.refused.get("fix"))
-            )
-    people = chosen_MN.reshape(-1).tolist()
-    own_KS = np.concatenate([item.tensors["number_KS"] for item in results])
+    for result in results:
+        if (refused := result.refused) is not None:
+            raise TrainingError("forget step", str(refused.get("why")), str(refused.get("fix")))
+    people, count = chosen_MN.reshape(-1).tolist(), chosen_MN.shape[1]
+    own_KS = np.concatenate([result.tensors["number_KS"] for result in results])
     train = world.sets.train
     test = predict(world.model, world.sets.test)
     before_KS = _of_people(predict(world.model, train), train.subject_N, people) - _mean(test)
     never_KQS = _strangers(world, people)
-    count = chosen_MN.shape[1]
-    target_K = np.repeat([item.facts["round"] for item in results], count)
-    use_KQ = np.arange(never_KQS.shape[1]) != target_K[:, None]
+    facts = {
+        name: np.array([result.facts[name] for result in results]) for name in results[0].facts
+    }
+    # The round that a forget step was fitted to is no stranger of those it forgot; -1 names none.
+    use_KQ = np.arange(never_KQS.shape[1]) != facts["round"].repeat(count)[:, None]
     judged = judge(own_KS, before_KS, never_KQS, use_KQ, count, config.margin, config.seed)
     built = build_method(config.method, config.options)
-    ratios = {
-        "test_error": [item.facts["test_error"] / _cost(test) for item in results],
-        "retain_error": [
-            item.facts["retain_error"] / item.facts["retain_before"] for item in results
-        ],
-    }
-    record = world.fleet.record
+    # A method without a budget of its own costs what retraining costs.
+    budget = built.default_budget if config.budget is None else config.budget
     return Certification(
         original_sha256=original.sha256,
         references_sha256=world.fleet.sha256,
         data_digest=dataset.digest,
         method=config.method,
         settings=_settings(config.method, config.options),
-        budget=float((built.default_budget if config.budget is None else config.budget) or 1.0),
+        budget=float(budget or 1.0),
         people=count,
         requests=len(results),
-        samples=float(np.mean([item.facts["samples"] for item in results])),
+        samples=float(facts["samples"].mean()),
         like=bool(config.like),
-        rounds=record.models // record.folds,
-        leaks=judged.leaks,
-        removed=judged.removed,
+        rounds=never_KQS.shape[1],
+        **vars(judged),
         margin=config.margin,
         exact_passes=exact_passes(never_KQS, use_KQ, before_KS, count, config.margin, config.seed),
-        test_error=_ratio(ratios["test_error"]),
-        retain_error=_ratio(ratios["retain_error"]),
-        compute=float(np.mean([item.facts["compute"] for item in results])),
-        seconds=float(np.sum([item.facts["wall_s"] for item in results])),
+        test_error=_ratio(facts["test_error"] / _cost(test)),
+        retain_error=_ratio(facts["retain_error"] / facts["retain_before"]),
+        compute=float(facts["compute"].mean()),
+        seconds=float(facts["wall_s"].sum()),
         device=device,
-        verdict=judged.verdict,
-        why=judged.why,
         seed=config.seed,
         versions=versions(),
     )
 
 
-def _ratio(value_M: Sequence[float]) -> Estimate:
+def _ratio(value_M: Array) -> Estimate:
     """Mean with its normal 95 % interval over requests."""
     half = 1.96 * float(np.std(value_M, ddof=1)) / math.sqrt(len(value_M))
     mean = float(np.mean(value_M))

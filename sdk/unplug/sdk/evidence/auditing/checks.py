@@ -33,8 +33,8 @@ def check_split(name: str, own: Signals, sets: Sets) -> None:
     Raises:
         InputError: another number of samples, or other labels.
     """
-    for said, part in PARTS:
-        predictions, samples = getattr(own, said), getattr(sets, part)
+    for side, part in PARTS:
+        predictions, samples = getattr(own, side), getattr(sets, part)
         if len(predictions.log_prob_N) != len(samples):
             why = (
                 f"it says something of {len(predictions.log_prob_N)} {part} samples, the split has "

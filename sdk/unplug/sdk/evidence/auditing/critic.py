@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unplug.sdk.evidence.fleet import References
-from unplug.sdk.evidence.statistics import NotGiven
 from unplug.sdk.learning.training import Sets
 
 from .audit_report import ModelAudit
-from .measure import Measured
+from .measure import Measured, given, of_role
 from .usage import usage
 from .vulnerable import vulnerable
 
@@ -29,27 +28,20 @@ def add_critic(
     Returns:
         The models, and what could not be told with the reason.
     """
-    original = next((item.own for item in measured if item.item.role == "original"), None)
-    oracle = next((item.own for item in measured if item.item.role == "retrained"), None)
+    original, oracle = of_role(measured, "original"), of_role(measured, "retrained")
     missing: dict[str, str] = {}
     if original is None:
         missing["usage"] = "it needs the original, and none was given"
     if fleet is None:
         missing["vulnerable"] = "it needs a fleet of references (`fleet`), and none was given"
-    found = []
-    for model, item in zip(models, measured, strict=True):
-        shares = None if original is None else usage(item.own, original, sets, seed)
-        if isinstance(shares, NotGiven):
-            missing["usage"] = shares.reason
-        other = None if item.own is oracle else oracle
-        people = None if fleet is None else vulnerable(item.own, other, fleet, sets, seed)
-        if isinstance(people, NotGiven):
-            missing["vulnerable"] = people.reason
-        found.append(
-            replace(
-                model,
-                usage=None if isinstance(shares, NotGiven) else shares,
-                vulnerable=None if isinstance(people, NotGiven) else people,
-            )
-        )
-    return tuple(found), missing
+    rows = []
+    for model, one in zip(models, measured, strict=True):
+        shares, people = None, None
+        if original is not None:
+            shares = given(usage(one.own, original.own, sets, seed), "usage", missing)
+        if fleet is not None:
+            other = None if oracle is None or one is oracle else oracle.own
+            remembered = vulnerable(one.own, other, fleet, sets, seed)
+            people = given(remembered, "vulnerable", missing)
+        rows.append(replace(model, usage=shares, vulnerable=people))
+    return tuple(rows), missing

@@ -11,11 +11,12 @@ from unplug.core import InputError
 from unplug.export import Artifact, TaskDelta
 from unplug.plugins import Checkpoint
 from unplug.sdk.evidence.statistics import mean_estimate
-from unplug.sdk.forgetting.tasks import task_of
+from unplug.sdk.forgetting.tasks import StoredTask, task_of
 from unplug.sdk.learning.data import Dataset, opened
-from unplug.sdk.learning.training import predict, split_of
+from unplug.sdk.learning.training import SampleSet, predict, split_of
 
 SEED = 0
+CPU = torch.device("cpu")
 
 
 def task_deltas(
@@ -44,8 +45,30 @@ def task_deltas(
             to be unseen.
         CheckpointError: a record without what is needed.
     """
-    device = torch.device("cpu")
-    task = task_of(checkpoint, device=device, base=base)
+    task = task_of(checkpoint, device=CPU, base=base)
+    part = _test_part(checkpoint, dataset, task, most)
+    theirs = predict(task.network(checkpoint.model), part)
+    rows = []
+    for file in artifacts:
+        ours = task.predict_artifact(file, [part])[0]
+        delta = mean_estimate(ours.error_N - theirs.error_N, part.subject_N, SEED)
+        rows.append(
+            TaskDelta(
+                file=file.path.name,
+                unit=task.unit,
+                samples=len(part),
+                error=float(ours.error_N.mean()),
+                checkpoint_error=float(theirs.error_N.mean()),
+                delta=delta.value,
+                low=delta.low,
+                high=delta.high,
+            )
+        )
+    return tuple(rows)
+
+
+def _test_part(checkpoint: Checkpoint, dataset: Dataset, task: StoredTask, most: int) -> SampleSet:
+    """The first test samples of the split; of the other sets one each, for sets may not be empty."""
     split = split_of(checkpoint)
     if split.data_digest != dataset.digest:
         why = (
@@ -62,22 +85,4 @@ def task_deltas(
         validation=split.validation[:1],
         test=split.test[:most],
     )
-    part = task.sets(dataset, few, device).test
-    own = predict(task.network(checkpoint.model), part)
-    rows = []
-    for item in artifacts:
-        said = task.predict_artifact(item, [part])[0]
-        delta = mean_estimate(said.error_N - own.error_N, part.subject_N, SEED)
-        rows.append(
-            TaskDelta(
-                file=item.path.name,
-                unit=task.unit,
-                samples=len(part),
-                error=float(said.error_N.mean()),
-                checkpoint_error=float(own.error_N.mean()),
-                delta=delta.value,
-                low=delta.low,
-                high=delta.high,
-            )
-        )
-    return tuple(rows)
+    return task.sets(dataset, few, CPU).test

@@ -49,13 +49,11 @@ class AuditEvidence:
         others: other pictures of the people of the forget and of the unseen samples, with the same
             numbers of people; or None.
         missing: by what attacks read ("views", "others"), why it is not there.
-        white_box: whoever attacks holds the weights, so what the last layer reads is looked at.
     """
 
     views: tuple[tuple[SampleSet, SampleSet], ...] = ()
     others: tuple[SampleSet, SampleSet] | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
-    white_box: bool = True
 
     @property
     def parts(self) -> list[SampleSet]:
@@ -96,10 +94,10 @@ def gather(
         views = tuple(zip(moved(pictures(sets.forget)), moved(pictures(sets.test)), strict=True))
     except InputError as error:
         return AuditEvidence(missing=dict.fromkeys(("views", "others"), error.why))
-    found = _others(sets, dataset, task, others)
-    if isinstance(found, str):
-        return AuditEvidence(views=views, missing={"others": found})
-    return AuditEvidence(views=views, others=found)
+    pictures_of_them = _others(sets, dataset, task, others)
+    if isinstance(pictures_of_them, str):
+        return AuditEvidence(views=views, missing={"others": pictures_of_them})
+    return AuditEvidence(views=views, others=pictures_of_them)
 
 
 def moved(part: ImageSet) -> Iterator[ImageSet]:
@@ -162,15 +160,15 @@ def _others(
         return (
             f"it needs another picture of every forgotten and every unseen person, and has {have}"
         )
-    found = []
+    sets_of_them = []
     for side in people:
         ids = [name for person in side for name in mine[person]]
         number_O = np.array(
             [number for person, number in side.items() for _ in mine[person]], np.int64
         )
         part = to_tensors(source, ids, task.edges, sets.forget.device)
-        found.append(replace(part, subject_N=number_O))
-    return found[0], found[1]
+        sets_of_them.append(replace(part, subject_N=number_O))
+    return sets_of_them[0], sets_of_them[1]
 
 
 def _people(part: SampleSet, dataset: Dataset) -> dict[str, int]:
@@ -196,6 +194,7 @@ def drawn_again(
     if not isinstance(source, SynthSource):
         return None
     count = source.options["subjects"]
+    # The first multiple of the number of people from n on: the numbers below are in the data.
     first = -(-source.options["n"] // count) * count
     samples = []
     for name in people:

@@ -83,7 +83,7 @@ def load_exports(paths: Sequence[Path], checkpoint: Checkpoint, flag: str) -> di
     Raises:
         ArtifactError: one that was not exported from this checkpoint, or two of one form.
     """
-    found: dict[Form, Artifact] = {}
+    by_form: dict[Form, Artifact] = {}
     for path in paths:
         artifact = load_artifact(path)
         if artifact.card.checkpoint_sha256 != checkpoint.sha256:
@@ -93,14 +93,14 @@ def load_exports(paths: Sequence[Path], checkpoint: Checkpoint, flag: str) -> di
                 why,
                 f"Give files of that checkpoint to {flag}, or none: they are made then",
             )
-        if form_of(artifact) in found:
+        if form_of(artifact) in by_form:
             raise ArtifactError(
                 str(path),
                 f"{flag} has another {' '.join(form_of(artifact))} file already",
                 "Give one of each",
             )
-        found[form_of(artifact)] = artifact
-    return found
+        by_form[form_of(artifact)] = artifact
+    return by_form
 
 
 def make_exports(
@@ -134,33 +134,30 @@ def make_exports(
     unable: dict[str, str] = {}
     blind = {form_of(item) for item in artifacts if item.card.calibration} - calibrations.keys()
     for target, precision in sorted(blind):
-        why = (
-            "the samples that calibrated it are not known here, so nothing can be calibrated alike"
-        )
         unable[f"rounding ({target} {precision})"] = (
-            f"{why}; give `original_artifact` and `retrained_artifact`"
+            "the samples that calibrated it are not known here, so nothing can be calibrated "
+            "alike; give `original_artifact` and `retrained_artifact`"
         )
+    # Of several files of one form the first says how its counterparts are exported.
     models = {form_of(item): item for item in reversed(artifacts)}
+
+    def made(checkpoint: Checkpoint, missing: list[Form], name: str) -> dict[Form, Artifact]:
+        place = folder / name
+        return _make(checkpoint, missing, models, place, say, unable, workers, calibrations)
+
     missing = [form for form in forms if form not in given and form not in blind]
-    before = given | _make(
-        original, missing, models, folder / "original", say, unable, workers, calibrations
-    )
+    before = given | made(original, missing, "original")
     oracle = dict(given_retrained)
     if retrained is not None:
-        wanted = [
-            form for form in forms if form not in oracle and form in before and form not in blind
-        ]
-        oracle |= _make(
-            retrained, wanted, models, folder / "retrained", say, unable, workers, calibrations
-        )
-    made = [
+        missing = [form for form in forms if form not in oracle and form in before.keys() - blind]
+        oracle |= made(retrained, missing, "retrained")
+    return [
         Exports(
             artifact=item, original=before[form], retrained=oracle.get(form), given=form in given
         )
         for item in artifacts
         if (form := form_of(item)) in before
-    ]
-    return made, unable
+    ], unable
 
 
 def _make(
@@ -206,11 +203,11 @@ def _make(
         except MissingExtraError as error:
             return error
 
-    found: dict[Form, Artifact] = {}
+    by_form: dict[Form, Artifact] = {}
     with ThreadPoolExecutor(workers) as pool:  # the work is done in child processes
         for target, made in zip(wanted, pool.map(export, wanted), strict=True):
             if isinstance(made, MissingExtraError):
                 unable[f"rounding ({target})"] = str(made).rstrip(".")
             else:
-                found |= {form_of(item): item for item in made}
-    return found
+                by_form |= {form_of(item): item for item in made}
+    return by_form

@@ -54,12 +54,12 @@ class PersonRow:
     @property
     def p_value(self) -> float:
         """The smaller p of both statistics, times how many there are (Bonferroni)."""
-        found = (
+        values = (
             [self.confidence.p_value]
             if self.error is None
             else [self.confidence.p_value, self.error.p_value]
         )
-        return min(1.0, len(found) * min(found))
+        return min(1.0, len(values) * min(values))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,12 +15,12 @@ from unplug.sdk.evidence.fleet import References
 from unplug.sdk.evidence.statistics import resamples
 from unplug.sdk.learning.training import Sets
 
-from .attack import ATTACKS, Attack
+from .attack import ATTACKS
 from .audit_report import AuditReport
-from .audit_run import enough_people, signals_of, with_old_file
+from .audit_run import enough_people, measure_all, usable
 from .critic import add_critic
 from .evidence import AuditEvidence
-from .measure import attack_results, measure, run_attacks
+from .measure import attack_results, of_role
 from .predictor import CheckpointPredictor, fitted_to
 from .threats import threat_model
 
@@ -45,45 +45,25 @@ def criticise(
         fleet: of the report.
         seed: of the resampling.
     """
-    attacks, reasons = _readable(evidence)
-    signals = with_old_file(
-        [signals_of(item, sets, evidence) for item in predictors], predictors, evidence
-    )
-    names = [item.name for item in predictors]
-    oracle = next(
-        (number for number, item in enumerate(predictors) if item.role == "retrained"), None
-    )
-    scores, unable = run_attacks(attacks, signals, [], names=names, oracle=oracle)
+    names = [name for name in ATTACKS if hasattr(ATTACKS.get(name), "reads")]
+    attacks, reasons = usable(names, 0, evidence)
     draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
-    measured = [measure(*each, draws) for each in zip(predictors, signals, scores, strict=True)]
-    never = None if oracle is None or not enough_people(sets) else measured[oracle]
-    own = [report.model(name) for name in names]
+    measured, unable = measure_all(predictors, sets, evidence, attacks, [], draws)
+    oracle = of_role(measured, "retrained") if enough_people(sets) else None
     if fleet is not None:
         fleet = fleet.apart(fitted_to(predictors))
-    own, missing = add_critic(own, measured, fleet, sets, seed)  # type: ignore[assignment]
-    found = {
-        model.name: replace(
-            model, further=attack_results(item, None if item is never else never, draws)
+    rows = [report.model(model.name) for model in predictors]
+    rows, missing = add_critic(rows, measured, fleet, sets, seed)  # type: ignore[assignment]
+    judged = {
+        row.name: replace(
+            row, further=attack_results(one, None if one is oracle else oracle, draws)
         )
-        for model, item in zip(own, measured, strict=True)
+        for row, one in zip(rows, measured, strict=True)
     }
     skipped = {name: why for name, why in report.skipped.items() if name not in attacks}
     report = replace(
         report,
-        models=tuple(found.get(model.name, model) for model in report.models),
+        models=tuple(judged.get(model.name, model) for model in report.models),
         skipped=skipped | reasons | unable | missing,
     )
     return replace(report, threats=threat_model(report))
-
-
-def _readable(evidence: AuditEvidence) -> tuple[dict[str, Attack], dict[str, str]]:
-    """The attacks that read more than the sets, by name, and why some of them cannot."""
-    attacks, reasons = {}, {}
-    for name in ATTACKS:
-        attack = ATTACKS.get(name)()
-        reads = getattr(attack, "reads", None)
-        if reads is not None and reads in evidence.missing:
-            reasons[name] = evidence.missing[reads]
-        elif reads is not None:
-            attacks[name] = attack
-    return attacks, reasons

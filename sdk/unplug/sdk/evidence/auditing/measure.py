@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +15,23 @@ from unplug.sdk.evidence.statistics import (
     Resamples,
     auc,
     bootstrap_auc,
-    interval,
     logistic_accuracy,
     mean_estimate,
     simultaneous,
     threshold_accuracy,
     tpr_estimate,
-    tpr_or_reason,
+    with_interval,
 )
 from unplug.sdk.learning.training import ClassPredictions, Predictions, Sets, summarize
 
 from .attack import Array, Attack, Lacks, Signals
-from .audit_report import AttackResult, Estimate, GroupRow, ModelAudit, SubjectRows, Utility
+from .audit_report import AttackResult, Estimate, GroupRow, ModelAudit, Role, SubjectRows, Utility
 from .predictor import Predictor
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+T = TypeVar("T")
+Scores = tuple[Array, Array]
+"""Of the forget samples (F,) and of the unseen samples (U,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +45,7 @@ class Scored:
 
     def minus(self, other: Scored) -> Estimate:
         """Difference of two AUCs, its interval from the same replicates of both."""
-        low, high = interval(self.auc_R - other.auc_R)
-        return Estimate(value=self.auc - other.auc, low=low, high=high)
+        return with_interval(self.auc - other.auc, self.auc_R - other.auc_R)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +63,27 @@ class Measured:
     scored: Mapping[str, Scored]
 
 
+def of_role(measured: Sequence[Measured], role: Role) -> Measured | None:
+    """The first model of a role."""
+    return next((one for one in measured if one.item.role == role), None)
+
+
+def given(answer: T | NotGiven, name: str, missing: dict[str, str]) -> T | None:
+    """A number, or None where there is none, with the reason under a name."""
+    if isinstance(answer, NotGiven):
+        missing[name] = answer.reason
+        return None
+    return answer
+
+
 def run_attacks(
     attacks: Mapping[str, Attack],
     models: Sequence[Signals],
     references: Sequence[Signals],
     *,
-    names: Sequence[str] = (),
+    names: Sequence[str],
     oracle: int | None = None,
-) -> tuple[list[dict[str, tuple[Array, Array]]], dict[str, str]]:
+) -> tuple[list[dict[str, Scores]], dict[str, str]]:
     """Scores of every attack on every model, by model; an attack that cannot read the data is left
     out for all.
 
@@ -86,42 +101,43 @@ def run_attacks(
         Forget (F,) and unseen (U,) scores a model by attack, and why the attacks that are left out
         could not run.
     """
-    found: list[dict[str, tuple[Array, Array]]] = [{} for _ in models]
+    rows: list[dict[str, Scores]] = [{} for _ in models]
     unable: dict[str, str] = {}
     for name, attack in attacks.items():
-        scores: dict[int, tuple[Array, Array]] = {}
-        lacking: dict[int, str] = {}
         try:
-            for number, own in enumerate(models):
-                try:
-                    scores[number] = attack(own, references)
-                except Lacks as error:
-                    lacking[number] = error.why
+            scores, lacking = _scores(attack, models, references)
         except InputError as error:
             unable[name] = f"{error.why or error.what}"
             continue
-        if oracle in lacking or not scores:
-            whose = (
-                ""
-                if oracle not in lacking or oracle is None or not names
-                else f"of {names[oracle]}: "
-            )
-            unable[name] = (
-                f"{whose}{lacking[oracle] if oracle in lacking else next(iter(lacking.values()))}"
-            )
-            continue
-        if not all(np.isfinite(side).all() for pair in scores.values() for side in pair):
+        if oracle is not None and oracle in lacking:
+            unable[name] = f"of {names[oracle]}: {lacking[oracle]}"
+        elif not scores:
+            unable[name] = next(iter(lacking.values()))
+        elif not all(np.isfinite(side).all() for pair in scores.values() for side in pair):
             unable[name] = "some of its scores are not numbers"
-            continue
-        for number, pair in scores.items():
-            found[number][name] = pair
-        for number, why in lacking.items():
-            unable[f"{name} on {names[number] if names else number}"] = why
-    return found, unable
+        else:
+            for number, pair in scores.items():
+                rows[number][name] = pair
+            unable |= {f"{name} on {names[number]}": why for number, why in lacking.items()}
+    return rows, unable
+
+
+def _scores(
+    attack: Attack, models: Sequence[Signals], references: Sequence[Signals]
+) -> tuple[dict[int, Scores], dict[int, str]]:
+    """Scores of one attack by the number of the model, and what the other models do not give."""
+    scores: dict[int, Scores] = {}
+    lacking: dict[int, str] = {}
+    for number, says in enumerate(models):
+        try:
+            scores[number] = attack(says, references)
+        except Lacks as error:
+            lacking[number] = error.why
+    return scores, lacking
 
 
 def measure(
-    item: Predictor, own: Signals, scores: Mapping[str, tuple[Array, Array]], draws: Resamples
+    item: Predictor, own: Signals, scores: Mapping[str, Scores], draws: Resamples
 ) -> Measured:
     """Puts the AUC and its replicates beside every attack's scores."""
     scored = {
@@ -154,26 +170,32 @@ def audit_model(
         draws: the bootstrap weights that `one` was measured with.
         seed: of the intervals of means.
     """
-    own, item = one.own, one.item
+    own, model = one.own, one.item
+    people = {
+        "retain": sets.train.subject_N,
+        "forget": sets.forget.subject_N,
+        "test": sets.test.subject_N,
+    }
     logistic = logistic_accuracy(-own.forget.log_prob_N, -own.unseen.log_prob_N, draws, seed=seed)
+
     return ModelAudit(
-        name=item.name,
-        role=item.role,
-        sha256=item.sha256,
-        target=item.target,
-        precision=item.precision,
+        name=model.name,
+        role=model.role,
+        sha256=model.sha256,
+        target=model.target,
+        precision=model.precision,
         utility={
-            "retain": _utility(own.retain, sets.train.subject_N, edges, seed),
-            "forget": _utility(own.forget, sets.forget.subject_N, edges, seed),
-            "test": _utility(own.unseen, sets.test.subject_N, edges, seed),
+            name: _utility(part, people[name], edges, seed)
+            for name, part in (("retain", own.retain), ("forget", own.forget), ("test", own.unseen))
         },
         attacks=attack_results(one, oracle, draws),
-        logistic_accuracy=None if isinstance(logistic, NotGiven) else logistic,
+        # Why it is missing stands in `skipped` already, once for all models.
+        logistic_accuracy=given(logistic, "", {}),
         distance=None
         if oracle is None
         else {
-            "forget": _distance(own.forget, oracle.own.forget, sets.forget.subject_N, seed),
-            "test": _distance(own.unseen, oracle.own.unseen, sets.test.subject_N, seed),
+            "forget": _years(own.forget, oracle.own.forget, people["forget"], seed),
+            "test": _years(own.unseen, oracle.own.unseen, people["test"], seed),
         },
     )
 
@@ -200,24 +222,26 @@ def attack_results(
 def _result(
     scored: Scored, oracle: Scored | None, together: Estimate | None, draws: Resamples
 ) -> AttackResult:
-    low, high = interval(scored.auc_R)
     forget_F, unseen_U = scored.forget_F, scored.unseen_U
-    rates = {f"{rate:g}": tpr_or_reason(forget_F, unseen_U, rate) for rate in FALSE_POSITIVE_RATES}
-    found = {
-        f"{rate:g}": tpr_estimate(forget_F, unseen_U, rate, draws) for rate in FALSE_POSITIVE_RATES
-    }
+    tpr: dict[str, float | None] = {}
+    between: dict[str, Estimate] = {}
+    missing: dict[str, str] = {}
+    for rate in FALSE_POSITIVE_RATES:
+        name = f"{rate:g}"
+        estimate = given(tpr_estimate(forget_F, unseen_U, rate, draws), name, missing)
+        tpr[name] = None if estimate is None else estimate.value
+        if estimate is not None:
+            between[name] = estimate
     return AttackResult(
-        auc=Estimate(value=scored.auc, low=low, high=high),
+        auc=with_interval(scored.auc, scored.auc_R),
         minus_retrained=None if oracle is None else scored.minus(oracle),
         threshold_accuracy=threshold_accuracy(forget_F, unseen_U),
-        tpr={name: None if isinstance(value, NotGiven) else value for name, value in rates.items()},
-        tpr_interval={name: value for name, value in found.items() if value is not None},
-        tpr_missing={
-            name: value.reason for name, value in rates.items() if isinstance(value, NotGiven)
-        },
+        tpr=tpr,
+        tpr_interval=between,
+        tpr_missing=missing,
         minus_retrained_together=together,
-        forget_scores=tuple(float(score) for score in forget_F),
-        unseen_scores=tuple(float(score) for score in unseen_U),
+        forget_scores=tuple(map(float, forget_F)),
+        unseen_scores=tuple(map(float, unseen_U)),
     )
 
 
@@ -254,7 +278,7 @@ def _subjects(own: Predictions, subjects_N: NDArray[np.int64]) -> SubjectRows | 
     )
 
 
-def _distance(
+def _years(
     own: Predictions, oracle: Predictions, subjects_N: NDArray[np.int64], seed: int
 ) -> Estimate:
     return mean_estimate(np.abs(own.answer_N - oracle.answer_N), subjects_N, seed)

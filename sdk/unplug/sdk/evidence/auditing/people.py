@@ -12,7 +12,7 @@ Shapes: F forget and U test samples, J people of the test set, R models that nev
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,13 @@ from unplug.sdk.learning.training import Predictions, Sets
 
 from .attack import Array, Signals
 from .audit_report import PersonRow, Standing
-from .half_samples import MIN_MODELS
 
 STATISTICS: tuple[Callable[[Predictions], Array], ...] = (
     lambda said: said.confidence_N,
     lambda said: said.error_N,
 )
+LEAST = 4
+"""Models that never saw a person: fewer rank nobody."""
 TINY = 1e-12
 """Standard error of models that all say the same."""
 
@@ -45,7 +46,7 @@ def standing(value: float, never_R: Array, unseen_J: Array, unseen_never_RJ: Arr
 
     Args:
         value: x, a statistic of the model in question on her pictures.
-        never_R: the same of models that never saw her, at least `MIN_MODELS`.
+        never_R: the same of models that never saw her, at least `LEAST`.
         unseen_J, unseen_never_RJ: the same on each unseen person, of the model in question and of
             those R.
 
@@ -64,12 +65,11 @@ def standing(value: float, never_R: Array, unseen_J: Array, unseen_never_RJ: Arr
         Principles, 2022, section IV.C (phi).
     """
     count, people = len(never_R), len(unseen_J)
-    if count < MIN_MODELS:
+    if count < LEAST:
         why = f"{count} models never saw a person"
-        raise InputError(
-            "references", why, f"{MIN_MODELS} are needed: train more, or in fewer folds"
-        )
+        raise InputError("references", why, f"{LEAST} are needed: train more, or in fewer folds")
     t_all = _t(np.append(unseen_J, value), np.column_stack([unseen_never_RJ, never_R]))
+    # Distances from the median of all, her own among them: under the null all J + 1 are exchangeable.
     far = np.abs(t_all - np.median(t_all))
     # the two in the middle are equally far, but for rounding
     as_far = far >= far[-1] - 1e-9 * (1 + far[-1])
@@ -124,45 +124,52 @@ def person_rows(own: Signals, references: References, sets: Sets) -> tuple[Perso
     whole = _in_order(sets.forget.subject_N[~known_F])
     people = [np.flatnonzero(sets.forget.subject_N == person) for person in whole]
     models = [references.never_saw(forget_F[mine]) for mine in people]
-    found: list[list[Standing]] = []
-    for statistic in STATISTICS:
-        own_F, own_U = statistic(own.forget), statistic(own.unseen)
-        if not (np.isfinite(own_F).all() and np.isfinite(own_U).all()):  # there are no years
-            continue
-        forget_MF, test_MU = (_of_all(references, rows, statistic) for rows in (forget_F, test_U))
-        own_J, all_MJ = (
-            _of_people(own_U[None], sets.test.subject_N)[0],
-            _of_people(test_MU, sets.test.subject_N),
-        )
-        found.append(
-            [
-                standing(
-                    float(own_F[mine].mean() - own_U.mean()),
-                    forget_MF[models_R][:, mine].mean(axis=1) - test_MU[models_R].mean(axis=1),
-                    own_J,
-                    all_MJ[models_R],
-                )
-                for mine, models_R in zip(people, models, strict=True)
-            ]
-        )
     if not people:
         return ()
-    confidence, *error = found
+    rows = forget_F, test_U
+    confidence, error = (
+        _places(own, references, sets, rows, people, models, one) for one in STATISTICS
+    )
     return tuple(
-        PersonRow(samples=len(mine), confidence=place, error=error[0][number] if error else None)
+        PersonRow(samples=len(mine), confidence=place, error=error[number] if error else None)
         for number, (mine, place) in enumerate(zip(people, confidence, strict=True))
     )
 
 
-def _of_all(
+def _places(
+    own: Signals,
+    references: References,
+    sets: Sets,
+    rows: tuple[NDArray[np.int64], NDArray[np.int64]],
+    people: Sequence[NDArray[np.int64]],
+    models: Sequence[NDArray[np.int64]],
+    statistic: Callable[[Predictions], Array],
+) -> list[Standing]:
+    """Where each person stands by one statistic; nothing where the model has none of it."""
+    own_F, own_U = statistic(own.forget), statistic(own.unseen)
+    if not (np.isfinite(own_F).all() and np.isfinite(own_U).all()):  # there are no years
+        return []
+    forget_MF, test_MU = (by_model(references, row_N, statistic) for row_N in rows)
+    subject_U = sets.test.subject_N
+    own_J, all_MJ = _of_people(own_U[None], subject_U)[0], _of_people(test_MU, subject_U)
+    return [
+        standing(
+            float(own_F[mine].mean() - own_U.mean()),
+            forget_MF[models_R][:, mine].mean(axis=1) - test_MU[models_R].mean(axis=1),
+            own_J,
+            all_MJ[models_R],
+        )
+        for mine, models_R in zip(people, models, strict=True)
+    ]
+
+
+def by_model(
     references: References, row_N: NDArray[np.int64], statistic: Callable[[Predictions], Array]
 ) -> Array:
-    """A statistic of some samples, by model (M, N)."""
+    """A statistic of some samples, by every model (M, N)."""
     count = references.record.models
-    every_model, every_row = np.repeat(np.arange(count), len(row_N)), np.tile(row_N, count)
-    return np.asarray(
-        statistic(references.said(every_model, every_row)).reshape(count, -1), np.float64
-    )
+    answers = references.said(np.repeat(np.arange(count), len(row_N)), np.tile(row_N, count))
+    return np.asarray(statistic(answers).reshape(count, -1), np.float64)
 
 
 def _of_people(value_XU: Array, subject_U: NDArray[np.int64]) -> Array:
@@ -209,14 +216,14 @@ def composites(references: References, sets: Sets) -> list[Signals]:
         for name, part in (("unseen", sets.test), ("population", sets.validation))
     }
     retain_N = references.rows(sets.train.ids)
-    found = []
+    signals = []
     for number in range(count):
         model_F = np.array([chosen[int(person)][number] for person in subject_F], np.int64)
 
         def said(row_N: NDArray[np.int64], number: int = number) -> Predictions:
             return references.said(np.full(len(row_N), first_R[number]), row_N)
 
-        found.append(
+        signals.append(
             Signals(
                 forget=references.said(model_F, forget_F),
                 unseen=said(others["unseen"]),
@@ -226,7 +233,7 @@ def composites(references: References, sets: Sets) -> list[Signals]:
                 person_U=sets.test.subject_N,
             )
         )
-    return found
+    return signals
 
 
 def _saw(references: References, model: int, row_N: NDArray[np.int64]) -> NDArray[np.int64]:

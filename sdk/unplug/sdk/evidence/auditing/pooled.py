@@ -8,7 +8,6 @@ S statistics, B bootstrap replicates.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -151,59 +150,67 @@ def judge(
         Schuirmann, A Comparison of the Two One-Sided Tests Procedure, 1987 (equivalence); Owen, The
         Pigeonhole Bootstrap, 2007 (resampling two crossed factors, which is conservative).
     """
-    weight_BK, weight_BQ = _weights(len(own_KS), never_KQS.shape[1], people, replicates, seed)
-    names = NAMES[: own_KS.shape[1]]
-    auc: dict[str, tuple[float, Array]] = {}
-    before: dict[str, tuple[float, Array]] = {}
-    leaks: dict[str, Leak] = {}
-    for column, name in enumerate(names):
-        never_KQ = never_KQS[:, :, column]
-        auc[name] = _weighted(_beats(own_KS[:, column], never_KQ), use_KQ, weight_BK, weight_BQ)
-        before[name] = _weighted(
-            _beats(before_KS[:, column], never_KQ), use_KQ, weight_BK, weight_BQ
-        )
-    after, shown = simultaneous(auc), simultaneous(before)
-    gone = simultaneous(
-        {name: (before[name][0] - auc[name][0], before[name][1] - auc[name][1]) for name in names}
+    after, shown, removed = _gaps(
+        own_KS, before_KS, never_KQS, use_KQ, _weights(never_KQS, people, replicates, seed)
     )
-    for column, name in enumerate(names):
+    leaks = {}
+    for column, name in enumerate(after):
         shift, spread = _moments(own_KS[:, column], never_KQS[:, :, column], use_KQ, people, seed)
         leaks[name] = Leak(auc=after[name], before=shown[name], shift=shift, spread=spread)
-    removed = max(gone.values(), key=lambda item: item.low if item.low is not None else -math.inf)
-    return Judged(leaks=leaks, removed=removed, **_verdict(after, shown, removed, margin))
+    verdict, why = _verdict(after, shown, removed, margin)
+    return Judged(leaks=leaks, removed=removed, verdict=verdict, why=why)
+
+
+def _gaps(
+    own_KS: Array,
+    before_KS: Array,
+    never_KQS: Array,
+    use_KQ: NDArray[np.bool_],
+    weights: tuple[Array, Array],
+) -> tuple[dict[str, Estimate], dict[str, Estimate], Estimate]:
+    """By statistic the AUC less 1/2 after the step and before it, and the largest fall of one."""
+    after: dict[str, tuple[float, Array]] = {}
+    before: dict[str, tuple[float, Array]] = {}
+    for column, name in enumerate(NAMES[: own_KS.shape[1]]):
+        never_KQ = never_KQS[:, :, column]
+        after[name] = _weighted(_beats(own_KS[:, column], never_KQ), use_KQ, *weights)
+        before[name] = _weighted(_beats(before_KS[:, column], never_KQ), use_KQ, *weights)
+    falls = simultaneous(
+        {
+            name: (before[name][0] - value, before[name][1] - value_B)
+            for name, (value, value_B) in after.items()
+        }
+    )
+    removed = max(falls.values(), key=lambda fall: _ends(fall)[0])
+    return simultaneous(after), simultaneous(before), removed
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    return float(estimate.low or 0.0), float(estimate.high or 0.0)
 
 
 def _verdict(
     after: Mapping[str, Estimate], shown: Mapping[str, Estimate], removed: Estimate, margin: float
-) -> dict[str, Any]:
-    def ends(item: Estimate) -> tuple[float, float]:
-        return float(item.low or 0.0), float(item.high or 0.0)
-
-    worst = max(after, key=lambda name: max(abs(end) for end in ends(after[name])))
-    low, high = ends(after[worst])
-    said = f"{worst} {after[worst].value:+.3f} ({low:+.3f} to {high:+.3f}) AUC"
-    if all(-margin <= ends(item)[0] and ends(item)[1] <= margin for item in after.values()):
-        if all(ends(item)[0] <= 0.0 for item in shown.values()):
-            return {
-                "verdict": "inconclusive",
-                "why": "of the untouched original nobody is told from a stranger either",
-            }
-        if ends(removed)[0] <= 0.0:
-            return {
-                "verdict": "inconclusive",
-                "why": f"the step took away {removed.value:+.3f} AUC, which may be nothing",
-            }
-        return {
-            "verdict": "certified",
-            "why": f"no more than {max(abs(low), abs(high)):.3f} AUC is left: {said}",
-        }
-    seen = [name for name, item in after.items() if ends(item)[0] > 0.0 or ends(item)[1] < 0.0]
-    if seen:
-        return {"verdict": "refused", "why": f"they are told from strangers: {said}"}
-    return {
-        "verdict": "inconclusive",
-        "why": f"the interval is too wide: {said}; more requests or rounds narrow it",
-    }
+) -> tuple[Verdict, str]:
+    worst = max(after, key=lambda name: max(abs(end) for end in _ends(after[name])))
+    low, high = _ends(after[worst])
+    told = f"{worst} {after[worst].value:+.3f} ({low:+.3f} to {high:+.3f}) AUC"
+    intervals = [_ends(gap) for gap in after.values()]
+    if not all(-margin <= low and high <= margin for low, high in intervals):
+        if any(low > 0.0 or high < 0.0 for low, high in intervals):
+            return "refused", f"they are told from strangers: {told}"
+        return (
+            "inconclusive",
+            f"the interval is too wide: {told}; more requests or rounds narrow it",
+        )
+    if all(_ends(gap)[0] <= 0.0 for gap in shown.values()):
+        return "inconclusive", "of the untouched original nobody is told from a stranger either"
+    if _ends(removed)[0] <= 0.0:
+        return (
+            "inconclusive",
+            f"the step took away {removed.value:+.3f} AUC, which may be nothing",
+        )
+    return "certified", f"no more than {max(abs(low), abs(high)):.3f} AUC is left: {told}"
 
 
 def exact_passes(
@@ -222,31 +229,25 @@ def exact_passes(
     judge them.
     """
     rng, passed = np.random.default_rng([seed, 53]), 0
-    requests = len(never_KQS) // people
+    first_of_request = range(0, len(never_KQS) // people * people, people)
     for number in range(draws):
-        chosen = np.array(
-            [rng.choice(np.flatnonzero(use_KQ[request * people])) for request in range(requests)]
-        ).repeat(people)
+        chosen = [rng.choice(np.flatnonzero(use_KQ[first])) for first in first_of_request]
+        drawn = np.arange(len(chosen) * people), np.repeat(chosen, people)
+        # Whose numbers stand in for an unlearned model judges nobody in that draw.
         rest_KQ = use_KQ.copy()
-        rest_KQ[np.arange(len(chosen)), chosen] = False
-        own_KS = never_KQS[np.arange(len(chosen)), chosen]
-        passed += (
-            judge(own_KS, before_KS, never_KQS, rest_KQ, people, margin, number, 300).verdict
-            == "certified"
-        )
+        rest_KQ[drawn] = False
+        weights = _weights(never_KQS, people, 300, number)
+        gaps = _gaps(never_KQS[drawn], before_KS, never_KQS, rest_KQ, weights)
+        passed += _verdict(*gaps, margin)[0] == "certified"
     return passed / draws
 
 
-def _weights(
-    count: int, rounds: int, people: int, replicates: int, seed: int
-) -> tuple[Array, Array]:
+def _weights(never_KQS: Array, people: int, replicates: int, seed: int) -> tuple[Array, Array]:
     """How often each person and each round is drawn in each replicate (B, K) and (B, Q)."""
     rng = np.random.default_rng([seed, 59])
-    requests = count // people
-    weight_BM, weight_BQ = (
-        drawn_again(requests, replicates, rng),
-        drawn_again(rounds, replicates, rng),
-    )
+    count, rounds = never_KQS.shape[:2]
+    weight_BM = drawn_again(count // people, replicates, rng)
+    weight_BQ = drawn_again(rounds, replicates, rng)
     return weight_BM.repeat(people, axis=1).astype(np.float64), weight_BQ.astype(np.float64)
 
 
@@ -262,6 +263,7 @@ def _weighted(
     use = use_KQ.astype(np.float64)
     total_B = ((weight_BK @ (win_KQ * use)) * weight_BQ).sum(axis=1)
     pairs_B = ((weight_BK @ use) * weight_BQ).sum(axis=1)
+    # A replicate may draw no pair that may be used; it then says what the sample says.
     value = float((win_KQ * use).sum() / use.sum()) - 0.5
     return value, np.where(pairs_B > 0, total_B / np.maximum(pairs_B, 1.0), value + 0.5) - 0.5
 
@@ -280,16 +282,22 @@ def _moments(
     square_K = (np.square(never_KQ - mean_K[:, None]) * use_KQ).sum(axis=1)
     gap_K = own_K - mean_K
 
-    def both(weight_K: Array) -> tuple[float, float]:
-        variance = float(weight_K @ square_K / max(float(weight_K @ (count_K - 1)), 1.0))
-        mean = float(np.average(gap_K, weights=weight_K))
-        around = float(np.average(np.square(gap_K - mean) / (1 + 1 / count_K), weights=weight_K))
-        return mean / math.sqrt(max(variance, 1e-12)), math.sqrt(around / max(variance, 1e-12))
+    def both(weight_BK: Array) -> Array:
+        """Shift and spread (B, 2)."""
+        total_B = weight_BK.sum(axis=1)
+        variance_B = weight_BK @ square_K / np.maximum(weight_BK @ (count_K - 1), 1.0)
+        scale_B = np.sqrt(np.maximum(variance_B, 1e-12))
+        shift_B = weight_BK @ gap_K / total_B
+        around_BK = np.square(gap_K - shift_B[:, None]) / (1 + 1 / count_K)
+        spread_B = np.sqrt((weight_BK * around_BK).sum(axis=1) / total_B)
+        return np.stack([shift_B / scale_B, spread_B / scale_B], axis=1)
 
-    weight_BK, _ = _weights(len(own_K), 1, people, 300, seed)
-    values = np.array([both(weight_K) for weight_K in weight_BK])
-    low, high = np.percentile(values, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)], axis=0)
-    return tuple(  # type: ignore[return-value]
-        Estimate(value=value, low=float(low[place]), high=float(high[place]))
-        for place, value in enumerate(both(np.ones(len(own_K))))
+    weight_BK, _ = _weights(never_KQ[:, :1], people, 300, seed)
+    low, high = np.percentile(
+        both(weight_BK), [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)], axis=0
     )
+    shift, spread = (
+        Estimate(value=float(value), low=float(low[place]), high=float(high[place]))
+        for place, value in enumerate(both(np.ones((1, len(own_K))))[0])
+    )
+    return shift, spread

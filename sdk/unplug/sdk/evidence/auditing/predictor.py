@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -48,13 +48,21 @@ class Predictor(Protocol):
     def signals(self, sets: Sets) -> Signals:
         """Predictions on forget, unseen (test), population (validation) and retain (train)."""
 
+    def further(self, says: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+        """`says`, with what the model says of the evidence; stored answers say nothing of it."""
 
-@runtime_checkable
-class Asked(Protocol):
-    """A predictor that can be asked about more than the sets of a split; stored answers cannot."""
 
-    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
-        """`own`, with what the model says of the evidence."""
+def _signals(sets: Sets, answers: Sequence[Predictions]) -> Signals:
+    """What a model answered to `SETS`, as the attacks read it."""
+    forget, test, validation, train = answers
+    return Signals(
+        forget=forget,
+        unseen=test,
+        population=validation,
+        retain=train,
+        person_F=sets.forget.subject_N,
+        person_U=sets.test.subject_N,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,25 +87,17 @@ class CheckpointPredictor:
         model = self.task.network(self.checkpoint.model).to(
             device, memory_format=torch.channels_last
         )  # type: ignore[call-overload]
-        forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)
-        return Signals(
-            forget=forget,
-            unseen=test,
-            population=validation,
-            retain=train,
-            person_F=sets.forget.subject_N,
-            person_U=sets.test.subject_N,
-        )
+        return _signals(sets, [predict(model, getattr(sets, name)) for name in SETS])
 
-    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+    def further(self, says: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What torch says of views and other pictures, and what the last layer reads of the forget
         and the test set.
         """
         model = self.task.network(self.checkpoint.model).to(sets.train.device)
-        own = evidence.said(own, [predict(model, part) for part in evidence.parts])
+        says = evidence.said(says, [predict(model, part) for part in evidence.parts])
         # Of a plugin beside its base no layer answers for a sample: it has no classes.
-        known = evidence.white_box and isinstance(own.forget, ClassPredictions)
-        return replace(own, inside=look_inside(model, sets)) if known else own
+        known = isinstance(says.forget, ClassPredictions)
+        return replace(says, inside=look_inside(model, sets)) if known else says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +116,10 @@ class FleetPredictor:
     def signals(self, sets: Sets) -> Signals:
         """What they said, whatever the sets."""
         return self.said
+
+    def further(self, says: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+        """Nobody can be asked any more."""
+        return says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,23 +148,14 @@ class ArtifactPredictor:
 
     def signals(self, sets: Sets) -> Signals:
         """Predictions by the file's runtime, all sets in one child process."""
-        forget, test, validation, train = self.task.predict_artifact(
-            self.artifact, [getattr(sets, name) for name in SETS]
-        )
-        return Signals(
-            forget=forget,
-            unseen=test,
-            population=validation,
-            retain=train,
-            person_F=sets.forget.subject_N,
-            person_U=sets.test.subject_N,
-        )
+        parts = [getattr(sets, name) for name in SETS]
+        return _signals(sets, self.task.predict_artifact(self.artifact, parts))
 
-    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+    def further(self, says: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What the file says of views and other pictures; it shows no features."""
         parts = evidence.parts
         return (
-            evidence.said(own, self.task.predict_artifact(self.artifact, parts)) if parts else own
+            evidence.said(says, self.task.predict_artifact(self.artifact, parts)) if parts else says
         )
 
 
@@ -169,9 +164,9 @@ def fitted_to(predictors: Sequence[Predictor]) -> set[str]:
     fitted to.
     """
     steps = [
-        item.checkpoint.record.get("forget") or {}
-        for item in predictors
-        if isinstance(item, CheckpointPredictor)
+        model.checkpoint.record.get("forget") or {}
+        for model in predictors
+        if isinstance(model, CheckpointPredictor)
     ]
     return {name for step in steps for name in (step.get("outside") or {}).get("models", ())}
 

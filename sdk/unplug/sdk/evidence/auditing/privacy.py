@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from unplug.sdk.evidence.statistics import (
-    Estimate,
     NotGiven,
     auc,
     bootstrap_auc,
     interval,
     resamples,
+    with_interval,
 )
 from unplug.sdk.learning.training import Sets
 
 from .attack import Signals
 from .audit_report import ModelAudit, RetainPrivacy, WorstSubject
-from .measure import Measured
+from .measure import Measured, given, of_role
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -44,42 +44,24 @@ def add_privacy(
     Returns:
         The models, and what could not be told with the reason.
     """
-    original = next((item for item in measured if item.item.role == "original"), None)
-    oracle = next((item for item in measured if item.item.role == "retrained"), None)
+    original, oracle = of_role(measured, "original"), of_role(measured, "retrained")
     missing: dict[str, str] = {}
-    found = []
-    for model, item in zip(models, measured, strict=True):
-        worst = worst_subject(
-            item.own.forget.log_prob_N,
-            item.own.unseen.log_prob_N,
-            sets.forget.subject_N,
-            sets.test.subject_N,
-        )
-        if isinstance(worst, NotGiven):
-            missing["worst subject"] = worst.reason
-        told = None if isinstance(worst, NotGiven) else worst
-        found.append(
-            replace(
-                model,
-                worst_subject=told,
-                retain_privacy=_retain(item, original, oracle, sets, seed),
-            )
-        )
-    if any(item.item.role in JUDGED for item in measured) and (original is None or oracle is None):
+    judged = any(one.item.role in JUDGED for one in measured)
+    if judged and (original is None or oracle is None):
         missing["retain privacy"] = (
             "it is compared with the original's and the retrained model's, and one is not given"
         )
-    return tuple(found), missing
-
-
-def _retain(
-    one: Measured, original: Measured | None, oracle: Measured | None, sets: Sets, seed: int
-) -> RetainPrivacy | None:
-    if one.item.role not in JUDGED or original is None or oracle is None:
-        return None
-    return retain_privacy(
-        one.own, original.own, oracle.own, sets.train.subject_N, sets.test.subject_N, seed=seed
-    )
+    rows = []
+    for model, one in zip(models, measured, strict=True):
+        people = sets.forget.subject_N, sets.test.subject_N
+        stands_out = worst_subject(one.own.forget.log_prob_N, one.own.unseen.log_prob_N, *people)
+        retain = None
+        if one.item.role in JUDGED and original is not None and oracle is not None:
+            three = one.own, original.own, oracle.own
+            retain = retain_privacy(*three, sets.train.subject_N, people[1], seed=seed)
+        worst = given(stands_out, "worst subject", missing)
+        rows.append(replace(model, worst_subject=worst, retain_privacy=retain))
+    return tuple(rows), missing
 
 
 def retain_privacy(
@@ -102,27 +84,21 @@ def retain_privacy(
         seed: of the resampling.
     """
     draws = resamples(retain_subjects_R, unseen_subjects_U, replicates=replicates, seed=seed)
-    values, spreads = [], []
-    for model in (unlearned, original, oracle):
-        scores = model.retain.confidence_N, model.unseen.confidence_N
-        values.append(auc(*scores))
-        spreads.append(bootstrap_auc(*scores, draws))
-
-    def gap(other: int) -> Estimate:
-        low, high = interval(spreads[0] - spreads[other])
-        return Estimate(value=values[0] - values[other], low=low, high=high)
-
-    ends = [interval(item) for item in spreads]
-    own, before, best = (
-        Estimate(value=value, low=low, high=high)
-        for value, (low, high) in zip(values, ends, strict=True)
+    scores = [
+        (model.retain.confidence_N, model.unseen.confidence_N)
+        for model in (unlearned, original, oracle)
+    ]
+    value, value_R = (
+        [auc(*pair) for pair in scores],
+        [bootstrap_auc(*pair, draws) for pair in scores],
     )
+    after, before, best = map(with_interval, value, value_R)
     return RetainPrivacy(
-        auc=own,
+        auc=after,
         original=before,
         retrained=best,
-        minus_original=gap(1),
-        minus_retrained=gap(2),
+        minus_original=with_interval(value[0] - value[1], value_R[0] - value_R[1]),
+        minus_retrained=with_interval(value[0] - value[2], value_R[0] - value_R[2]),
         samples=len(retain_subjects_R),
     )
 
@@ -211,6 +187,7 @@ def _largest(
     def means(counts: Counts) -> Array:
         return rng.normal(0.0, np.sqrt(between + within / counts), size=(draws, len(counts)))
 
+    # Sums of squares of Gaussians within people are chi-square with N - J degrees of freedom.
     squares_R = within * rng.chisquare(count_J.sum() - len(count_J), size=draws)
     return np.asarray(
         _statistic(means(count_K), count_K, means(count_J), squares_R, count_J).max(axis=1),
@@ -223,6 +200,7 @@ def _normal_scores(scores: Array, unseen_U: Array) -> Array:
     middle = (
         np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
     ) / 2
+    # (rank + 1/2) / (n + 1): a score beyond all unseen ones keeps a finite normal score.
     return np.asarray(norm.ppf((middle + 0.5) / (len(ordered) + 1)), np.float64)
 
 
@@ -244,5 +222,7 @@ def _components(mean_RJ: Array, squares_R: Array, count_J: Counts) -> tuple[Arra
     within_R = squares_R / (samples - people)
     center_R1 = (mean_RJ @ count_J / samples)[:, None]
     mean_square_R = ((mean_RJ - center_R1) ** 2 @ count_J) / (people - 1)
+    # E[mean square between people] = within + size * between, size the mean number of samples a person,
+    # corrected for people of unequal numbers; solved for `between`, which chance may make negative.
     size = (samples - (count_J**2).sum() / samples) / (people - 1)
     return np.maximum(0.0, (mean_square_R - within_R) / size), within_R

@@ -160,6 +160,7 @@ def _run(
     if forget_loss(model, forget, task) <= target:
         return 0
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
+    # Checked several times an epoch: a small forget set is learned again within one.
     every = max(1, steps_per_epoch(len(forget), batch_size) // CHECKS)
     passes = steps = 0
     with seeded(seed, 811) as generator:

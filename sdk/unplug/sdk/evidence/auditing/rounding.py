@@ -22,7 +22,7 @@ from unplug.export import (
     compare_codes,
     stored_weights,
 )
-from unplug.sdk.evidence.statistics import MIN_SUBJECTS, interval, mean_estimate
+from unplug.sdk.evidence.statistics import MIN_SUBJECTS, mean_estimate, with_interval
 from unplug.sdk.learning.training import Predictions, Sets
 
 from .attack import Array
@@ -137,17 +137,17 @@ def _codes(one: Artifact, other: Artifact, notes: list[str]) -> CodeChange | Non
         )
         return None
     try:
-        found = compare_codes(stored_weights(one), stored_weights(other))
+        change = compare_codes(stored_weights(one), stored_weights(other))
     except MissingExtraError as error:
         notes.append(f"stored codes were not compared: {str(error).rstrip('.')}")
         return None
-    if found.unmatched:
+    if change.unmatched:
         notes.append(
-            f"{found.unmatched} tensors of {one.path.name} or its counterpart have no partner of "
+            f"{change.unmatched} tensors of {one.path.name} or its counterpart have no partner of "
             "the same name, shape and "
-            f"type ({found.unmatched_weights} weights): they are not compared"
+            f"type ({change.unmatched_weights} weights): they are not compared"
         )
-    return found
+    return change
 
 
 def _say(artifact: Artifact, sets: Sets, task: StoredTask) -> Said:
@@ -164,21 +164,15 @@ def _distances(
 ) -> dict[str, OutputDistance]:
     if own is None or before is None:
         return {}
-    return {
-        name: _distance(
-            getattr(own, name), getattr(before, name), getattr(sets, name).subject_N, seed
+    distances = {}
+    for name in SETS:
+        one, other, data = (getattr(part, name) for part in (own, before, sets))
+        moved_N = np.abs(one.answer_N - other.answer_N)
+        distances[name] = OutputDistance(
+            years=mean_estimate(moved_N, data.subject_N, seed),
+            variation=mean_estimate(total_variation(one, other), data.subject_N, seed),
         )
-        for name in SETS
-    }
-
-
-def _distance(
-    own: Predictions, before: Predictions, subjects_N: NDArray[np.int64], seed: int
-) -> OutputDistance:
-    return OutputDistance(
-        years=mean_estimate(np.abs(own.answer_N - before.answer_N), subjects_N, seed),
-        variation=mean_estimate(total_variation(own, before), subjects_N, seed),
-    )
+    return distances
 
 
 def _kept(
@@ -199,6 +193,7 @@ def _kept(
             "told apart"
         )
         return None
+    # Both distances on the same samples and draws: the ratio's interval is a paired one.
     file_F = total_variation(known.own.forget, before.forget)
     edit_F = total_variation(known.checkpoint.forget, known.original.forget)
     if not edit_F.any():
@@ -210,10 +205,9 @@ def _kept(
     value = float(file_F.mean() / edit_F.mean())
     if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
         return Estimate(value=value)
+    # A draw of people on whom the edit changed nothing has no ratio.
     base_R = weights_RF @ edit_F
-    ratio_R = (weights_RF @ file_F)[base_R > 0] / base_R[base_R > 0]
-    low, high = interval(np.asarray(ratio_R, np.float64))
-    return Estimate(value=value, low=low, high=high)
+    return with_interval(value, (weights_RF @ file_F)[base_R > 0] / base_R[base_R > 0])
 
 
 def _minus(
@@ -233,5 +227,4 @@ def _minus(
     )
     if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
         return Estimate(value=float(gap_F.mean()))
-    low, high = interval(np.asarray((weights_RF @ gap_F) / weights_RF.sum(axis=1), np.float64))
-    return Estimate(value=float(gap_F.mean()), low=low, high=high)
+    return with_interval(float(gap_F.mean()), (weights_RF @ gap_F) / weights_RF.sum(axis=1))

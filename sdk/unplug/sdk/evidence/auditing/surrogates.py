@@ -57,16 +57,7 @@ def surrogates(
         why = f"{len(rest)} people are left to draw requests of {count} from"
         raise DataError("certification", why, "Certify smaller requests")
     if not named:
-        pool = np.concatenate(
-            [rng.permutation(rest) for _ in range(1 + count * requests // len(rest))]
-        )
-        rows = pool[: len(pool) // count * count].reshape(-1, count)[:requests]
-        return np.array(
-            [
-                row if len(set(row.tolist())) == len(row) else rng.choice(rest, len(row), False)
-                for row in rows
-            ]
-        )
+        return _dealt(rng, rest, requests, count)
     age_T = getattr(train, "age_N", None)
     if age_T is None:
         return np.array([rng.choice(rest, count, replace=False) for _ in range(requests)])
@@ -78,6 +69,20 @@ def surrogates(
     return np.array([_alike(rng, rest, ages, models, count) for _ in range(requests)])
 
 
+def _dealt(
+    rng: np.random.Generator, rest: NDArray[np.int64], requests: int, count: int
+) -> NDArray[np.int64]:
+    """Everybody once before anybody twice; where a request crosses from one shuffle to the next and
+    names somebody twice, it is drawn anew.
+    """
+    shuffles = 1 + count * requests // len(rest)
+    pool = np.concatenate([rng.permutation(rest) for _ in range(shuffles)])
+    rows = pool[: len(pool) // count * count].reshape(-1, count)[:requests]
+    return np.array(
+        [row if len(np.unique(row)) == count else rng.choice(rest, count, False) for row in rows]
+    )
+
+
 def _alike(
     rng: np.random.Generator,
     rest: NDArray[np.int64],
@@ -86,12 +91,12 @@ def _alike(
     count: int,
 ) -> list[int]:
     """One request: for each of its people somebody else of about that age, nobody twice."""
-    found: list[int] = []
+    drawn: list[int] = []
     for number in range(count):
         wanted = models[number % len(models)]
         near = sorted(
-            (who for who in rest.tolist() if who not in found),
+            (who for who in rest.tolist() if who not in drawn),
             key=lambda who: abs(ages[who] - wanted),
         )[:LIKE]
-        found.append(int(rng.choice(near)))
-    return found
+        drawn.append(int(rng.choice(near)))
+    return drawn

@@ -11,7 +11,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.evidence.statistics import Estimate, NotGiven, interval, subject_weights
+from unplug.sdk.evidence.statistics import (
+    Estimate,
+    NotGiven,
+    interval,
+    subject_weights,
+    with_interval,
+)
 from unplug.sdk.learning.training import Sets
 
 from .attack import Array, Signals
@@ -49,8 +55,9 @@ def usage(own: Signals, original: Signals, sets: Sets, seed: int = 0) -> Usage |
     """
     threshold = _threshold(strongest(original.retain), strongest(original.unseen))
     rng = np.random.default_rng([seed, 91])
+    # One draw of unseen people for both shares, so that they may be compared.
     weight_RU = subject_weights(sets.test.subject_N, REPLICATES, rng).astype(np.float64)
-    found: dict[str, Estimate] = {}
+    shares: dict[str, Estimate] = {}
     parts: Mapping[str, NDArray[np.int64]] = {
         "forget": sets.forget.subject_N,
         "retain": sets.train.subject_N,
@@ -65,9 +72,8 @@ def usage(own: Signals, original: Signals, sets: Sets, seed: int = 0) -> Usage |
                 f"a threshold tells the {name} set from unseen samples {told} even in the original"
             )
             return NotGiven(reason=f"{why}, too few for a share")
-        low, high = interval(value_R / whole_R)
-        found[name] = Estimate(value=value / whole, low=low, high=high)
-    return Usage(forget=found["forget"], retain=found["retain"])
+        shares[name] = with_interval(value / whole, value_R / whole_R)
+    return Usage(forget=shares["forget"], retain=shares["retain"])
 
 
 def _threshold(member_N: Array, unseen_U: Array) -> float:

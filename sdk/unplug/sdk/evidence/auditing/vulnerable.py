@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from unplug.core import InputError
 from unplug.sdk.evidence.fleet import References
 from unplug.sdk.evidence.statistics import (
-    Estimate,
     NotGiven,
     auc,
     bootstrap_auc,
-    interval,
     resamples,
+    with_interval,
 )
-from unplug.sdk.learning.training import Predictions, Sets
+from unplug.sdk.learning.training import Sets
 
 from .attack import Array, Signals
 from .audit_report import Vulnerable
+from .people import by_model
 
 SHARE = 0.25
 """Of the forgotten people, those remembered most."""
@@ -119,18 +119,19 @@ def vulnerable(
         gap_J, people = memorised(references, sets.forget.ids, sets.forget.subject_N)
     except InputError as error:
         return NotGiven(reason=error.why)
+    # In the order of their numbers again, as the scores of people are.
     chosen = np.sort(np.argsort(-gap_J, kind="stable")[:count])
     draws = resamples(people[chosen], np.unique(sets.test.subject_N), seed=seed)
-    found = [_scores(model, references, sets) for model in (own, oracle) if model is not None]
+    scores = [_scores(model, references, sets) for model in (own, oracle) if model is not None]
     aucs = [
         (auc(forget_J[chosen], unseen_J), bootstrap_auc(forget_J[chosen], unseen_J, draws))
-        for forget_J, unseen_J in found
+        for forget_J, unseen_J in scores
     ]
     minus = None
     if oracle is not None:
-        minus = _estimate(aucs[0][0] - aucs[1][0], aucs[0][1] - aucs[1][1])
+        minus = with_interval(aucs[0][0] - aucs[1][0], aucs[0][1] - aucs[1][1])
     return Vulnerable(
-        auc=_estimate(*aucs[0]),
+        auc=with_interval(*aucs[0]),
         minus_retrained=minus,
         people=count,
         of=forgotten,
@@ -140,8 +141,8 @@ def vulnerable(
 
 def _scores(model: Signals, references: References, sets: Sets) -> tuple[Array, Array]:
     """t of every forgotten and of every unseen person."""
-    found = []
-    for said, part in ((model.forget, sets.forget), (model.unseen, sets.test)):
+    scores = []
+    for answers, part in ((model.forget, sets.forget), (model.unseen, sets.test)):
         row_N = references.rows(part.ids)
         _, number_N = np.unique(part.subject_N, return_inverse=True)
         phi_MJ = _phi(references, row_N, number_N)
@@ -153,27 +154,20 @@ def _scores(model: Signals, references: References, sets: Sets) -> tuple[Array, 
             axis=1,
         )
         out_MJ = np.where(never_MJ, phi_MJ, np.nan)
-        own_J = _by_person(said.confidence_N[None], number_N)[0]
+        # Those who saw her are NaN from here on, so that means and spreads are of the others alone.
+        own_J = _by_person(answers.confidence_N[None], number_N)[0]
         spread_J = np.maximum(np.nanstd(out_MJ, axis=0, ddof=1), TINY)
-        found.append((own_J - np.nanmean(out_MJ, axis=0)) / spread_J)
-    return found[0], found[1]
+        scores.append((own_J - np.nanmean(out_MJ, axis=0)) / spread_J)
+    return scores[0], scores[1]
 
 
 def _phi(references: References, row_N: NDArray[np.int64], number_N: NDArray[np.int64]) -> Array:
     """Every model's mean phi of each person (M, J)."""
-    count = references.record.models
-    said: Predictions = references.said(
-        np.repeat(np.arange(count), len(row_N)), np.tile(row_N, count)
-    )
-    return _by_person(said.confidence_N.reshape(count, -1), number_N)
+    phi_MN = by_model(references, row_N, lambda answers: answers.confidence_N)
+    return _by_person(phi_MN, number_N)
 
 
 def _by_person(value_XN: Array, number_N: NDArray[np.int64]) -> Array:
     """Mean over the samples of each person (X, J)."""
     own_NJ = (number_N[:, None] == np.arange(number_N.max() + 1)).astype(np.float64)
     return np.asarray(value_XN @ own_NJ / own_NJ.sum(axis=0), np.float64)
-
-
-def _estimate(value: float, value_R: Array) -> Estimate:
-    low, high = interval(value_R)
-    return Estimate(value=value, low=low, high=high)

@@ -28,6 +28,7 @@ def look_inside(model: nn.Module, sets: Sets) -> Inside | None:
         return None
     parts = (sets.forget, sets.test, sets.validation)
     forget, unseen, population = read = [_read(model, layers[-1], part) for part in parts]
+    # A layer that runs more than once a sample gives other numbers of rows.
     if [len(rows) for rows in read] != [len(part) for part in parts] or len(
         {rows.shape[1] for rows in read}
     ) > 1:
@@ -50,6 +51,7 @@ def _read(model: nn.Module, layer: nn.Linear, data: SampleSet) -> Array:
     rows: list[Array] = []
 
     def keep(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        # A pooled feature map may still be (B, C, 1, 1); on the CPU in float64, as attacks compute.
         rows.append(inputs[0].detach().flatten(1).double().cpu().numpy())
 
     was_training = model.training

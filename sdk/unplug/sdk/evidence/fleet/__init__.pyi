@@ -3,8 +3,8 @@ from .job import Context as Context
 from .job import FleetJob as FleetJob
 from .job import job_fingerprint as job_fingerprint
 from .job_runs import FleetSummary as FleetSummary
+from .job_runs import backend_for as backend_for
 from .job_runs import run_jobs as run_jobs
-from .many import fit_many as fit_many
 from .reference_answers import ReferenceRecord as ReferenceRecord
 from .reference_answers import References as References
 from .reference_answers import load_references as load_references
@@ -16,8 +16,3 @@ from .result import has_result as has_result
 from .result import pack as pack
 from .result import read_result as read_result
 from .result import write_result as write_result
-from .room import stack_width as stack_width
-from .stacked import fit_stacked as fit_stacked
-from .stacked import repair_stacked as repair_stacked
-from .stacking import side_by_side as side_by_side
-from .stacking import stack as stack

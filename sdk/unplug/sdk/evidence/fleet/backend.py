@@ -101,6 +101,7 @@ def execute(order: Order, context: object) -> JobOutcome:
     try:
         try:
             result = function(context, **order.job.arguments)
+        # Not a result: on another machine, or next time, the job may end well.
         except PASSING:
             raise
         except UnplugError as error:

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unplug.core import InputError, OutputError, progress
+from unplug.core import InputError, OutputError, TrainingError, progress
 
 from .backend import BACKENDS, JobSetup
 from .job import Context, FleetJob, job_fingerprint
 from .result import Order, read_record, result_path, write_result
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,18 @@ class FleetSummary:
     skipped: int
     failed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def check(self, what: str, count: int) -> None:
+        """Raises `TrainingError` with the first failure of `count` jobs, where there was one."""
+        for name, note in self.failed.items():
+            raise TrainingError(
+                f"{len(self.failed)} of {count} {what}", f"{name} failed:\n{note}\n", "Run it again"
+            )
+
+
+def backend_for(device: torch.device) -> str:
+    """Processes on a CPU; on CUDA one model after the other, for they would share it."""
+    return "processes" if device.type == "cpu" else "loop"
 
 
 def run_jobs(

@@ -38,6 +38,7 @@ MOST = 4096
 """Models in all."""
 MAX_BYTES = 2**28
 AGAIN = "Remove the folder and run `unplug references` again"
+AGAIN_TRAIN = "Remove it and train references again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,29 +117,26 @@ class References:
         """Where samples stand (N,) by their ids; `InputError` where one is not among them."""
         place = {name: row for row, name in enumerate(self.record.rows)}
         digest = str(self.record.data["digest"])
-        found = [place.get(self._key.digest(name, digest)) for name in ids]
-        if any(row is None for row in found):
+        places = [place.get(self._key.digest(name, digest)) for name in ids]
+        if any(row is None for row in places):
             why = (
-                f"{found.count(None)} of {len(found)} samples were not there when the references "
+                f"{places.count(None)} of {len(places)} samples were not there when the references "
                 "were trained"
             )
             raise InputError(
                 "references", why, "Train references of this original again: `unplug references`"
             )
-        return np.array(found, np.int64)
+        return np.array(places, np.int64)
 
     def never_saw(self, row_N: NDArray[np.int64]) -> NDArray[np.int64]:
         """The models (R,) that were trained on none of some samples; `InputError` where there is
         none.
         """
-        found = np.flatnonzero(~self.seen_MN[:, row_N].any(axis=1))
-        if not len(found):
-            raise InputError(
-                "references",
-                "every model saw some of these samples",
-                "Train references of this original again",
-            )
-        return found
+        models = np.flatnonzero(~self.seen_MN[:, row_N].any(axis=1))
+        if not len(models):
+            why = "every model saw some of these samples"
+            raise InputError("references", why, "Train references of this original again")
+        return models
 
     def apart(self, sha256s: Collection[str]) -> References:
         """These without some models, by the SHA-256 of their files: whose answers were targets is
@@ -155,29 +153,23 @@ class References:
             InputError: samples that the references do not know, or models without classes.
         """
         if self._kind is not ClassPredictions:
-            raise InputError(
-                "references",
-                "they are of models without classes",
-                "Choose a method that needs none of them",
-            )
+            why = "they are of models without classes"
+            raise InputError("references", why, "Choose a method that needs none of them")
         folds, row_N = self.record.folds, self.rows(ids)
+        # A round that the request's seed draws, so that a killed forget step is given the same answers again.
         drawn = int(np.random.default_rng([seed, 43]).integers(self.record.models // folds))
         models = np.arange(drawn * folds, (drawn + 1) * folds)
         model_N = models[(~self.seen_MN[np.ix_(models, row_N)]).argmax(axis=0)]
         if self.seen_MN[model_N, row_N].any():
-            raise InputError(
-                "references",
-                "every model of a round saw some of these samples",
-                "Train references again",
-            )
-        logits_FG = torch.from_numpy(
-            np.asarray(self._arrays_MN["logits_NG"][model_N, row_N], np.float32)
+            why = "every model of a round saw some of these samples"
+            raise InputError("references", why, "Train references again")
+        logits_FG = np.asarray(self._arrays_MN["logits_NG"][model_N, row_N], np.float32)
+        files = [self.record.files[number] for number in np.unique(model_N)]
+        return OutOfFold(
+            ids=tuple(ids),
+            logits_FG=torch.from_numpy(logits_FG),
+            facts={"round": drawn, "models": files},
         )
-        facts = {
-            "round": drawn,
-            "models": [self.record.files[number] for number in sorted(set(model_N.tolist()))],
-        }
-        return OutOfFold(ids=tuple(ids), logits_FG=logits_FG, facts=facts)
 
     def said(self, model_N: NDArray[np.int64], row_N: NDArray[np.int64]) -> Predictions:
         """What model `model_N[i]` says of sample `row_N[i]`."""
@@ -203,25 +195,12 @@ def load_references(
     check_ordinary(original)
     path = folder / FILE
     if not path.is_file():
-        raise InputError(
-            str(folder),
-            f"there is no {FILE} in it",
-            "Make it with `unplug references`; a killed one goes on",
-        )
+        why = f"there is no {FILE} in it"
+        fix = "Make it with `unplug references`; a killed one goes on"
+        raise InputError(str(folder), why, fix)
     record = read_dataclass(ReferenceRecord, path, InputError, max_bytes=MAX_BYTES)
     _check_record(record, path)
-    task_facts = (record.model_type, record.recipe, record.task)
-    if task_facts != (original.model_type, _plain(task.recipe.to_dict()), _plain(task.facts())):
-        raise InputError(
-            str(path),
-            "its models have another recipe than the original",
-            "Train references of this original",
-        )
-    if record.data.get("digest") != dataset.digest:
-        why = "its models were trained on other data (digest differs)"
-        raise InputError(
-            str(path), why, "Give the data of the original's training, or train references of it"
-        )
+    _check_origin(record, original, task, dataset, path)
     key = operator_key(record.key)
     _check_split(record, own_split(original, dataset), key, path)
     results = [
@@ -230,27 +209,17 @@ def load_references(
     ]
     kind = KEPT.get(str(results[0].facts.get("kind")))
     if kind is None:
-        raise InputError(
-            str(folder),
-            "its answers are of an unknown kind",
-            "Remove it and train references again",
-        )
+        raise InputError(str(folder), "its answers are of an unknown kind", AGAIN_TRAIN)
+    # Validation and test samples stay False: no model was trained on them.
     seen_MN = np.zeros((record.models, len(record.rows)), bool)
-    stacked: dict[str, list[NDArray[Any]]] = {}
-    for number, item in enumerate(results):
-        arrays, seen_T = _answers(item, kind, record, f"{folder}/model-{number:04d}")
+    by_model = []
+    for number, result in enumerate(results):
+        arrays, seen_T = _answers(result, kind, record, f"{folder}/model-{number:04d}")
         seen_MN[number, : record.trained] = seen_T
-        for name, array in arrays.items():
-            stacked.setdefault(name, []).append(array)
-    if any(
-        len({array.shape for array in arrays}) > 1 or len(arrays) < record.models
-        for arrays in stacked.values()
-    ):
-        raise InputError(
-            str(folder),
-            "its models answer in different shapes",
-            "Remove it and train references again",
-        )
+        by_model.append(arrays)
+    shapes = [{name: array.shape for name, array in arrays.items()} for arrays in by_model]
+    if any(shape != shapes[0] for shape in shapes):
+        raise InputError(str(folder), "its models answer in different shapes", AGAIN_TRAIN)
     return References(
         record=record,
         sha256=sha256_file(path),
@@ -258,7 +227,7 @@ def load_references(
         person_N=_people(record, dataset, key),
         _kind=kind,
         _key=key,
-        _arrays_MN={name: np.stack(arrays) for name, arrays in stacked.items()},
+        _arrays_MN={name: np.stack([arrays[name] for arrays in by_model]) for name in by_model[0]},
     )
 
 
@@ -282,6 +251,20 @@ def check_ordinary(original: Checkpoint) -> None:
     if design := design_of(original):
         why = f"a {design} model is made to forget, which an equality shows: it needs no references"
         raise InputError(str(original.path), why, "Forget, audit and release it as it is")
+
+
+def _check_origin(
+    record: ReferenceRecord, original: Checkpoint, task: StoredTask, dataset: Dataset, path: Path
+) -> None:
+    """Refuses references of another recipe than the original's, or of other data."""
+    theirs = record.model_type, record.recipe, record.task
+    if theirs != (original.model_type, _plain(task.recipe.to_dict()), _plain(task.facts())):
+        why = "its models have another recipe than the original"
+        raise InputError(str(path), why, "Train references of this original")
+    if record.data.get("digest") != dataset.digest:
+        why = "its models were trained on other data (digest differs)"
+        fix = "Give the data of the original's training, or train references of it"
+        raise InputError(str(path), why, fix)
 
 
 def _check_record(record: ReferenceRecord, path: Path) -> None:
@@ -308,15 +291,15 @@ def _answers(
             name: np.concatenate([item.tensors[f"{part}/{name}"] for part in PARTS])
             for name in names
         }
-        said = kind(**{name: _wide(array) for name, array in arrays.items()})
-        sound = said.finite and all(len(array) == len(record.rows) for array in arrays.values())
+        answers = kind(**{name: _wide(array) for name, array in arrays.items()})
+        sound = answers.finite and all(len(array) == len(record.rows) for array in arrays.values())
         sound = sound and all(array.dtype in (np.float32, np.int64) for array in arrays.values())
-        if isinstance(said, ClassPredictions):
-            groups = said.logits_NG.shape[1]
+        if isinstance(answers, ClassPredictions):
+            groups = answers.logits_NG.shape[1]
             sound = (
                 sound
-                and said.true_group_N.dtype.kind == "i"
-                and bool(np.isin(said.true_group_N, range(groups)).all())
+                and answers.true_group_N.dtype.kind == "i"
+                and bool(np.isin(answers.true_group_N, range(groups)).all())
             )
         seen_T = item.tensors["seen_T"]
     except (KeyError, TypeError, ValueError, IndexError) as error:

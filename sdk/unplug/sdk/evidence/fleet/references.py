@@ -41,7 +41,7 @@ from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset
 from unplug.sdk.learning.training import Predictions, Sets, describe_device, predict
 
 from .job import Context, FleetJob
-from .job_runs import run_jobs
+from .job_runs import backend_for, run_jobs
 from .reference_answers import (
     FILE,
     KEPT,
@@ -125,56 +125,37 @@ def train_references(
     task = task or task_of(original, device=device, base=base)
     split, key = own_split(original, dataset), operator_key()
     _check_wanted(original, dataset, split, models, folds)
-    given = json_sha256(
-        {
-            "recipe": task.recipe.to_dict(),
-            "task": task.facts(),
-            "split": split.sha256,
-            "folds": folds,
-            "seed": seed,
-            "torch": torch.__version__,
-            "device": device.type,
-        }
-    )
+    facts: dict[str, Any] = {"recipe": task.recipe.to_dict(), "task": task.facts()}
+    step: dict[str, Any] = {"folds": folds, "seed": seed}
+    platform = {"torch": torch.__version__, "device": device.type}
+    given = json_sha256({**facts, **step, **platform, "split": split.sha256})
     _check_place(out, given, models)
     jobs = [
-        FleetJob(
-            name=f"model-{number:04d}",
-            target=JOB,
-            arguments={"number": number, "folds": folds, "seed": seed},
-        )
+        FleetJob(name=f"model-{number:04d}", target=JOB, arguments={"number": number, **step})
         for number in range(models)
     ]
     place = {"original": str(original.path.resolve()), "base": base, "device": str(device)}
     context = Context(target=CONTEXT, arguments={**place, "spec": dataset.spec, "on_bad": on_bad})
-    missing = [job for job in jobs if not has_result(out, job.name, given)]
-    backend = backend or ("processes" if device.type == "cpu" else "loop")
-    failed = run_jobs(
-        missing, context, out, backend=backend, workers=workers, show=show, fingerprint=given
-    ).failed
-    if failed:
-        name, note = next(iter(failed.items()))
-        raise TrainingError(
-            f"{len(failed)} of {models} reference models",
-            f"{name} failed:\n{note}\n",
-            "Run it again",
-        )
-    cost = _cost([reference_result(out, job.name) for job in jobs], device)
+    run_jobs(
+        [job for job in jobs if not has_result(out, job.name, given)],
+        context,
+        out,
+        backend=backend or backend_for(device),
+        workers=workers,
+        show=show,
+        fingerprint=given,
+    ).check("reference models", models)
+    names = (*split.retain, *split.validation, *split.test)
     record = ReferenceRecord(
         model_type=original.model_type,
-        recipe=task.recipe.to_dict(),
-        task=task.facts(),
+        **facts,
+        **step,
         data=dataset.facts,
         key=key.id,
-        rows=tuple(
-            key.digest(name, dataset.digest)
-            for name in (*split.retain, *split.validation, *split.test)
-        ),
+        rows=tuple(key.digest(name, dataset.digest) for name in names),
         trained=len(split.retain),
         models=models,
-        folds=folds,
-        seed=seed,
-        cost=cost,
+        cost=_cost([reference_result(out, job.name) for job in jobs], device),
         versions=versions(),
         files=tuple(sha256_file(result_path(out, job.name)) for job in jobs),
     )
@@ -185,18 +166,14 @@ def train_references(
 def _check_wanted(
     original: Checkpoint, dataset: Dataset, split: Split, models: int, folds: int
 ) -> None:
+    fix = "Use 2 folds or more, and a multiple of that many models"
     if folds < 2 or models % folds:
         why = f"{folds} folds and {models} models leave out some people more often than others"
-        raise InputError(
-            "references", why, "Use 2 folds or more, and a multiple of that many models"
-        )
+        raise InputError("references", why, fix)
     if not LEAST * folds <= models <= MOST:
         why = f"of {models} models in {folds} folds {models // folds} never see a person"
-        raise InputError(
-            "references",
-            why,
-            f"{LEAST} are the least that rank anybody: use {LEAST * folds} to {MOST} models",
-        )
+        fix = f"{LEAST} are the least that rank anybody: use {LEAST * folds} to {MOST} models"
+        raise InputError("references", why, fix)
     check_ordinary(original)
     inside = set(split.retain)
     people = {sample.person for sample in dataset.samples if sample.id in inside}
@@ -230,10 +207,11 @@ def reference_job(world: _World, number: int, folds: int, seed: int) -> Result:
     start = time.monotonic()
     task, sets = world.task, world.sets
     seen_T = ~left_out(sets.train.subject_N, number, folds, seed)
-    own = sets.train.subset(np.flatnonzero(seen_T).tolist())
+    subset = sets.train.subset(np.flatnonzero(seen_T).tolist())
     done = task.fit(
-        own,
+        subset,
         sets.validation,
+        # Rounds of another seed must not train the same models again.
         seed=FIRST_SEED + 10_000 * seed + number,
         state=None,
         show=False,
@@ -242,16 +220,18 @@ def reference_job(world: _World, number: int, folds: int, seed: int) -> Result:
     tensors: dict[str, NDArray[Any]] = {"seen_T": seen_T}
     kind = ""
     for part in PARTS:
-        said = predict(done.model, getattr(sets, part))
-        kind = type(said).__name__
-        if kind not in KEPT or not said.finite:
+        answers = predict(done.model, getattr(sets, part))
+        kind = type(answers).__name__
+        if kind not in KEPT or not answers.finite:
             why = (
-                f"it answers with {kind}" if said.finite else "some of its outputs are not numbers"
+                f"it answers with {kind}"
+                if answers.finite
+                else "some of its outputs are not numbers"
             )
             raise TrainingError(
                 f"reference model {number}", why, f"Only numbers of {' or '.join(KEPT)} can be kept"
             )
-        tensors |= {f"{part}/{name}": array for name, array in _arrays(said).items()}
+        tensors |= {f"{part}/{name}": array for name, array in _arrays(answers).items()}
     facts = {"kind": kind, "passes": done.passes, "seconds": round(time.monotonic() - start, 3)}
     return Result(tensors=tensors, facts=facts)
 
@@ -265,6 +245,7 @@ def left_out(subject_T: NDArray[np.int64], number: int, folds: int, seed: int) -
         [1, 1, 1, 1, 1]
     """
     people, person_T = np.unique(subject_T, return_inverse=True)
+    # All models of a round share the permutation, so that their folds are disjoint and cover everybody.
     fold_P = np.random.default_rng([seed, number // folds, 41]).permutation(len(people)) % folds
     return np.asarray(fold_P[person_T] == number % folds)
 
@@ -288,20 +269,22 @@ def _check_place(out: Path, given: str, models: int) -> None:
     else:
         write_json(out / PLAN, plan, private=True)
     if (out / FILE).is_file():
-        found = read_dataclass(ReferenceRecord, out / FILE, InputError, max_bytes=MAX_BYTES).models
-        if found > models:
+        models_there = read_dataclass(
+            ReferenceRecord, out / FILE, InputError, max_bytes=MAX_BYTES
+        ).models
+        if models_there > models:
             raise InputError(
                 f"`models={models}`",
-                f"{out} holds {found}, and all of them count",
-                f"Ask for {found} or more",
+                f"{out} holds {models_there}, and all of them count",
+                f"Ask for {models_there} or more",
             )
 
 
 def _arrays(said: Predictions) -> dict[str, NDArray[Any]]:
     """The arrays of an answer, in half of their size: models compute in float32."""
-    found = {field.name: getattr(said, field.name) for field in fields(said)}  # type: ignore[arg-type]
+    arrays = {field.name: getattr(said, field.name) for field in fields(said)}  # type: ignore[arg-type]
     return {
         name: np.asarray(array, np.float32) if array.dtype.kind == "f" else array
-        for name, array in found.items()
+        for name, array in arrays.items()
         if array is not None
     }

@@ -20,6 +20,8 @@ from .job import FleetJob
 SCHEMA = "unplug-fleet/1"
 MAX_RESULT_BYTES = 4 * 2**30  # a model of a billion float32 numbers; what ships has six million
 MAX_HEADER_BYTES = 64 * 2**20  # names, shapes and facts
+AGAIN = "Remove it and run the job again"
+NOT_OURS = "This is not a file that unplug wrote"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +39,8 @@ class Result:
     @property
     def refused(self) -> dict[str, str] | None:
         """What, why, fix and kind of the typed error with which the job declined, or None."""
-        found: dict[str, str] | None = self.facts.get("refused")
-        return found
+        refusal: dict[str, str] | None = self.facts.get("refused")
+        return refusal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,17 +112,9 @@ def read_result(out: Path, name: str) -> Result:
     try:
         with safe_open(path, framework="np") as handle:
             tensors = {key: handle.get_tensor(key) for key in handle.keys()}  # noqa: SIM118 (not a dict)
-    except (
-        SafetensorError,
-        OSError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ) as error:  # also: types numpy lacks
-        raise InputError(
-            str(path), f"not a whole result ({error})", "Remove it and run the job again"
-        ) from error
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        # the last of these: a type that numpy lacks
+        raise InputError(str(path), f"not a whole result ({error})", AGAIN) from error
     return Result(tensors=tensors, facts=record["facts"])
 
 
@@ -153,18 +147,12 @@ def read_record(path: Path) -> dict[str, Any]:
             raw = (handle.metadata() or {}).get("unplug")
         record = json.loads(raw) if raw is not None else None
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        raise InputError(
-            str(path), f"not a whole result ({error})", "Remove it and run the job again"
-        ) from error
+        raise InputError(str(path), f"not a whole result ({error})", AGAIN) from error
     kinds = {"schema": str, "name": str, "fingerprint": str, "given": str, "facts": dict}
     if not isinstance(record, dict) or record.keys() != kinds.keys() or record["schema"] != SCHEMA:
-        raise InputError(
-            str(path), "it is not the result of a fleet's job", "Remove it and run the job again"
-        )
+        raise InputError(str(path), "it is not the result of a fleet's job", AGAIN)
     if not all(isinstance(record[key], kind) for key, kind in kinds.items()):
-        raise InputError(
-            str(path), "its metadata is of another form", "Remove it and run the job again"
-        )
+        raise InputError(str(path), "its metadata is of another form", AGAIN)
     return record
 
 
@@ -173,21 +161,16 @@ def _check_size(path: Path) -> None:
     memory.
     """
     check_there(path)
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise InputError(str(path), "it is not a regular file", "Remove it and run the job again")
-    if found.st_size > MAX_RESULT_BYTES:
-        raise InputError(
-            str(path),
-            f"larger than {MAX_RESULT_BYTES} bytes",
-            "This is not a file that unplug wrote",
-        )
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(str(path), "it is not a regular file", AGAIN)
+    if status.st_size > MAX_RESULT_BYTES:
+        raise InputError(str(path), f"larger than {MAX_RESULT_BYTES} bytes", NOT_OURS)
     check_content(path)
+    # A safetensors file begins with the length of its JSON header, 8 bytes, little-endian:
+    # looked at before the library does.
     with path.open("rb") as handle:
         header = int.from_bytes(handle.read(8), "little")
     if header > MAX_HEADER_BYTES:
-        raise InputError(
-            str(path),
-            f"its header is larger than {MAX_HEADER_BYTES} bytes",
-            "This is not a file that unplug wrote",
-        )
+        why = f"its header is larger than {MAX_HEADER_BYTES} bytes"
+        raise InputError(str(path), why, NOT_OURS)

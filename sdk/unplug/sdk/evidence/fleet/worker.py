@@ -27,6 +27,7 @@ def run_order(job: Any) -> Reply:
     if job.values["order"] is None:
         return Reply(values={"status": "done"})
     outcome = execute(order_from(job.values["order"]), job.kept["context"])
+    # As an array, for the reply's JSON holds no bytes.
     packed = np.frombuffer(outcome.packed, np.uint8)
     return Reply(values={"status": outcome.status, "note": outcome.note}, arrays={"packed": packed})
 

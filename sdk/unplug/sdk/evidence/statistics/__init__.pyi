@@ -8,6 +8,7 @@ from .bootstrap import drawn_again as drawn_again
 from .bootstrap import interval as interval
 from .bootstrap import mean_estimate as mean_estimate
 from .bootstrap import subject_weights as subject_weights
+from .bootstrap import with_interval as with_interval
 from .separation import MIN_FALSE_POSITIVES as MIN_FALSE_POSITIVES
 from .separation import NotGiven as NotGiven
 from .separation import Resamples as Resamples
@@ -18,6 +19,5 @@ from .separation import resamples as resamples
 from .separation import roc as roc
 from .separation import simultaneous as simultaneous
 from .separation import threshold_accuracy as threshold_accuracy
-from .separation import tpr_at as tpr_at
 from .separation import tpr_estimate as tpr_estimate
 from .separation import tpr_or_reason as tpr_or_reason

@@ -61,6 +61,7 @@ def few_people(people: int | None) -> float:
     """
     if people is None or people < 2:
         return 1.0
+    # The second factor is that of the variance, n / (n - 1); the first that of the tails.
     level = (1 + CONFIDENCE) / 2
     return float(student.ppf(level, people - 1) / norm.ppf(level)) * math.sqrt(
         people / (people - 1)
@@ -74,13 +75,10 @@ def interval(values_R: Array, confidence: float = CONFIDENCE) -> tuple[float, fl
     return float(low), float(high)
 
 
-def mean_interval(
-    values_N: Array, subjects_N: NDArray[np.int64], *, replicates: int = REPLICATES, seed: int = 0
-) -> tuple[float, float]:
-    """Interval of a mean over samples, by resampling whole subjects."""
-    weights_RN = subject_weights(subjects_N, replicates, np.random.default_rng([seed, 4321]))
-    means_R = (weights_RN @ values_N) / weights_RN.sum(axis=1)
-    return interval(np.asarray(means_R, dtype=np.float64))
+def with_interval(value: float, values_R: Array) -> Estimate:
+    """A number, with the percentile interval of its bootstrap replicates."""
+    low, high = interval(np.asarray(values_R, np.float64))
+    return Estimate(value=value, low=low, high=high)
 
 
 def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> Estimate:
@@ -89,8 +87,9 @@ def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> 
     """
     if len(np.unique(subjects_N)) < MIN_SUBJECTS:
         return Estimate(value=float(values_N.mean()))
-    low, high = mean_interval(values_N, subjects_N, seed=seed)
-    return Estimate(value=float(values_N.mean()), low=low, high=high)
+    weights_RN = subject_weights(subjects_N, REPLICATES, np.random.default_rng([seed, 4321]))
+    means_R = (weights_RN @ values_N) / weights_RN.sum(axis=1)
+    return with_interval(float(values_N.mean()), means_R)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +115,7 @@ class PeopleDraws:
             axis=1,
         )
         rng = np.random.default_rng([self.seed, 8525])
+        # Draws in blocks: R times P numbers of a large data set would not fit into memory.
         block, blocks = max(1, BLOCK_CELLS // people), []
         for start in range(0, self.replicates, block):
             draws_BP = drawn_again(people, min(block, self.replicates - start), rng)
@@ -138,9 +138,9 @@ class PeopleDraws:
         enough = {
             name: item for name, item in wanted.items() if self.count(item[1]) >= MIN_SUBJECTS
         }
-        found: dict[str, Estimate | None] = dict.fromkeys(wanted)
+        estimates: dict[str, Estimate | None] = dict.fromkeys(wanted)
         if not enough:
-            return found
+            return estimates
         columns = [
             column
             for values_N, among_N in enough.values()
@@ -149,8 +149,8 @@ class PeopleDraws:
         total_K, draws_RK = self.sums(np.stack(columns, axis=1).astype(np.float64))
         for place, name in enumerate(enough):
             weight_R = draws_RK[:, 2 * place + 1]
-            low, high = interval(draws_RK[weight_R > 0, 2 * place] / weight_R[weight_R > 0])
-            found[name] = Estimate(
-                value=float(total_K[2 * place] / total_K[2 * place + 1]), low=low, high=high
+            estimates[name] = with_interval(
+                float(total_K[2 * place] / total_K[2 * place + 1]),
+                draws_RK[weight_R > 0, 2 * place] / weight_R[weight_R > 0],
             )
-        return found
+        return estimates

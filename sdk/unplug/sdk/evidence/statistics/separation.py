@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 
 from unplug.core import Estimate
 
-from .bootstrap import CONFIDENCE, REPLICATES, Array, few_people, interval, subject_weights
+from .bootstrap import CONFIDENCE, REPLICATES, Array, few_people, subject_weights, with_interval
 
 MIN_FALSE_POSITIVES = 10
 """TPR at a false-positive rate is refused where that rate is fewer than ten unseen samples: its
@@ -54,12 +54,6 @@ def roc(forget_F: Array, unseen_U: Array) -> tuple[Array, Array]:
     return np.concatenate([[0.0], false]), np.concatenate([[0.0], true])
 
 
-def tpr_at(forget_F: Array, unseen_U: Array, rate: float) -> float | None:
-    """`tpr_or_reason`, with None in place of the reason."""
-    value = tpr_or_reason(forget_F, unseen_U, rate)
-    return None if isinstance(value, NotGiven) else value
-
-
 def tpr_or_reason(forget_F: Array, unseen_U: Array, rate: float) -> float | NotGiven:
     """True-positive rate at a false-positive rate of at most `rate` (above 0, up to 1), or why the
     sample cannot tell.
@@ -73,6 +67,17 @@ def tpr_or_reason(forget_F: Array, unseen_U: Array, rate: float) -> float | NotG
     return float(true[false <= rate].max())
 
 
+def _folds(
+    forget_F: Array, unseen_U: Array, folds: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which fold each sample of either side is in."""
+    rng = np.random.default_rng(seed)
+    fold_F, fold_U = (
+        rng.permutation(np.arange(len(scores)) % folds) for scores in (forget_F, unseen_U)
+    )
+    return fold_F, fold_U
+
+
 def threshold_accuracy(
     forget_F: Array, unseen_U: Array, *, folds: int = 10, seed: int = 0
 ) -> float | None:
@@ -84,10 +89,7 @@ def threshold_accuracy(
     """
     if min(len(forget_F), len(unseen_U)) < folds:
         return None
-    rng = np.random.default_rng(seed)
-    fold_F, fold_U = (
-        rng.permutation(np.arange(len(scores)) % folds) for scores in (forget_F, unseen_U)
-    )
+    fold_F, fold_U = _folds(forget_F, unseen_U, folds, seed)
     rates = []
     for fold in range(folds):
         train_F, train_U = forget_F[fold_F != fold], unseen_U[fold_U != fold]
@@ -162,6 +164,7 @@ def bootstrap_auc(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array:
         axis=1,
     )
     ordered = unseen_U[order]
+    # Ties count half: the mean of the weight strictly below and of the weight up to the score.
     below = cumulative[:, np.searchsorted(ordered, forget_F, side="left")]
     up_to = cumulative[:, np.searchsorted(ordered, forget_F, side="right")]
     wins_R = (draws.forget_RF * (below + up_to) / 2).sum(axis=1)
@@ -190,10 +193,7 @@ def logistic_accuracy(
         return NotGiven(
             reason=f"{folds} folds need as many samples a side, {min(len(loss_F), len(loss_U))} given"
         )
-    rng = np.random.default_rng(seed)
-    fold_F, fold_U = (
-        rng.permutation(np.arange(len(scores)) % folds) for scores in (loss_F, loss_U)
-    )
+    fold_F, fold_U = _folds(loss_F, loss_U, folds, seed)
     right_F, right_U = np.empty(len(loss_F)), np.empty(len(loss_U))
     for fold in range(folds):
         out_F, out_U = fold_F == fold, fold_U == fold
@@ -204,8 +204,8 @@ def logistic_accuracy(
         draws.forget_RF @ right_F / draws.forget_RF.sum(axis=1)
         + draws.unseen_RU @ right_U / draws.unseen_RU.sum(axis=1)
     ) / 2
-    low, high = interval(np.asarray(accuracy_R, np.float64))
-    return Estimate(value=float((right_F.mean() + right_U.mean()) / 2), low=low, high=high)
+    value = float((right_F.mean() + right_U.mean()) / 2)
+    return with_interval(value, accuracy_R)
 
 
 def fit_logistic(
@@ -217,6 +217,8 @@ def fit_logistic(
     minimizes sum_i c_i softplus(-t_i (b + w x_i)) + ridge / 2 (w s)^2, c_i = n / 2 n_class, s =
     standard deviation of x. The ridge keeps w finite where a threshold separates the sides.
     """
+    # Centred and scaled, the two columns of Newton's system are of one size whatever the unit of the
+    # scores is.
     x_N = np.concatenate([one_F, zero_U])
     center, scale = float(x_N.mean()), float(x_N.std()) or 1.0
     design_N2 = np.stack([np.ones(len(x_N)), (x_N - center) / scale], axis=1)
@@ -230,6 +232,7 @@ def fit_logistic(
         p_N = expit(design_N2 @ theta)
         gradient = design_N2.T @ (class_N * (p_N - target_N)) + penalty @ theta
         curvature = (design_N2 * (class_N * p_N * (1 - p_N))[:, None]).T @ design_N2 + penalty
+        # Scores that are all alike leave the slope without curvature but for the ridge.
         change = np.linalg.solve(curvature + 1e-12 * np.eye(2), gradient)
         theta -= change
         if np.abs(change).max() < 1e-10:
@@ -239,16 +242,15 @@ def fit_logistic(
 
 def tpr_estimate(
     forget_F: Array, unseen_U: Array, rate: float, draws: Resamples
-) -> Estimate | None:
-    """True-positive rate at a false-positive rate of at most `rate`; None where the sample cannot
-    support it.
+) -> Estimate | NotGiven:
+    """True-positive rate at a false-positive rate of at most `rate`, or why the sample cannot tell.
 
     In every replicate the threshold is chosen anew: just above the unseen score whose weight would
     exceed the rate.
     """
-    value = tpr_at(forget_F, unseen_U, rate)
-    if value is None:
-        return None
+    value = tpr_or_reason(forget_F, unseen_U, rate)
+    if isinstance(value, NotGiven):
+        return value
     order = np.argsort(-unseen_U, kind="stable")
     falling = unseen_U[order]
     unseen_RU = np.cumsum(draws.unseen_RU[:, order], axis=1, dtype=np.float64)
@@ -263,8 +265,7 @@ def tpr_estimate(
         np.where(count_R > 0, forget_RF[np.arange(len(count_R)), count_R - 1], 0.0)
         / forget_RF[:, -1]
     )
-    low, high = interval(np.asarray(hits_R, np.float64))
-    return Estimate(value=value, low=low, high=high)
+    return with_interval(value, hits_R)
 
 
 def simultaneous(

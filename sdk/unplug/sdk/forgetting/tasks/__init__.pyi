@@ -5,13 +5,10 @@ from .age import AgeTask as AgeTask
 from .age import soft_groups as soft_groups
 from .age_training import train_age as train_age
 from .classes import ClassTask as ClassTask
-from .first_check import FirstCheck as FirstCheck
 from .first_check import check_and_trust as check_and_trust
 from .first_check import check_network as check_network
 from .memory import Footprint as Footprint
-from .memory import footprint as footprint
 from .memory import footprint_of as footprint_of
-from .memory import image_bytes as image_bytes
 from .needs import NEEDS as NEEDS
 from .needs import Need as Need
 from .plugin import PluginTask as PluginTask

@@ -6,7 +6,6 @@ Shapes: B batch, N samples, G age groups.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,15 +21,11 @@ from unplug.sdk.drawing.inference import LEAST_EYES, LEAST_LIGHT
 from unplug.sdk.learning.data import Dataset, Split
 from unplug.sdk.learning.training import (
     RECORD_SCHEMA,
-    Fit,
     ImageBatch,
     ImageSet,
-    LabelledBatch,
     Predictions,
     SampleSet,
     Sets,
-    StateFile,
-    fit_new,
     load_sets,
     model_card,
     pictures,
@@ -40,6 +35,7 @@ from unplug.sdk.learning.training import (
     truth,
 )
 
+from .groups import GroupTask
 from .memory import Footprint, footprint, image_bytes
 from .needs import Need
 from .stored import StoredTask
@@ -49,7 +45,7 @@ WIDTH = 4.0  # of the soft targets, in years
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgeTask(StoredTask):
+class AgeTask(GroupTask, StoredTask):
     """Age groups by cross entropy, years by the expectation, as the recipe's loss says.
 
     ce:       L = CE(z, q)                                with q the one-hot group, smoothed
@@ -90,11 +86,6 @@ class AgeTask(StoredTask):
         )
 
     @property
-    def ignorance(self) -> float:
-        """ln G: a uniform guess."""
-        return math.log(len(self.edges) - 1)
-
-    @property
     def image_size(self) -> int:
         """Side in pixels, as the recipe says."""
         return self.recipe.image_size
@@ -121,19 +112,6 @@ class AgeTask(StoredTask):
         data = pictures(train)
         return group_centers(data.age_N, data.group_N, self.edges)
 
-    def fit(
-        self,
-        train: SampleSet,
-        validation: SampleSet,
-        *,
-        seed: int,
-        state: StateFile | None,
-        show: bool,
-        label: str,
-    ) -> Fit:
-        """Trains a new predictor in the recipe's epochs."""
-        return fit_new(self, train, validation, seed=seed, state=state, show=show, label=label)
-
     def loss(self, model: Any, outputs: Mapping[str, Tensor], batch: ImageBatch) -> Tensor:
         """Training loss (B,); the model says where its age groups are centred."""
         logits_BG = self.logits(outputs)
@@ -148,14 +126,6 @@ class AgeTask(StoredTask):
         if self.recipe.loss == "ce":
             return entropy_B
         return entropy_B + (outputs["expected_age"][:, 0].float() - batch.age_B).abs() / AGE_SCALE
-
-    def log_prob(self, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
-        """log softmax(z)_y of the true age group (B,)."""
-        return self.logits(outputs).log_softmax(dim=1).gather(1, batch.group_B[:, None])[:, 0]
-
-    def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """Logits of the age groups (B, G) in float32."""
-        return outputs[self.output].float()
 
     def sets(
         self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False
@@ -208,18 +178,15 @@ class AgeTask(StoredTask):
         put, see `align`.
         """
         eyes = checkpoint.record.get("data", {}).get("eyes")
-        framed = (
-            {}
-            if eyes is None
-            else {"eyes": eyes, "least_eyes": LEAST_EYES, "least_light": LEAST_LIGHT}
-        )
+        before = {
+            "crop": "centre square",
+            "resize": checkpoint.model.image_size,
+            "scale": "pixel / 255",
+        }
+        if eyes is not None:
+            before |= {"eyes": eyes, "least_eyes": LEAST_EYES, "least_light": LEAST_LIGHT}
         return {
-            "preprocessing": {
-                "crop": "centre square",
-                "resize": checkpoint.model.image_size,
-                "scale": "pixel / 255",
-                **framed,
-            },
+            "preprocessing": before,
             "postprocessing": {"age_edges": list(checkpoint.model.age_edges), "unit": "years"},
         }
 
@@ -255,6 +222,7 @@ class AgeTask(StoredTask):
 
 def soft_groups(center_G: Tensor, age_B: Tensor) -> Tensor:
     """Soft targets (B, G) of the ordinal loss: t_g proportional to exp(-(c_g - age)^2 / 2 width^2)."""
+    # a softmax of squares is the normalized Gaussian
     return (-0.5 * ((center_G - age_B[:, None]) / WIDTH).square()).softmax(dim=1)
 
 
@@ -265,7 +233,9 @@ def group_centers(age_N: Tensor, group_N: Tensor, edges: tuple[float, ...]) -> t
     centers = []
     for group, (low, high) in enumerate(itertools.pairwise(edges)):
         ages = age_N[group_N == group]
+        # in float64: the same for every order of the samples but for the last bit
         centers.append(float(ages.double().mean()) if len(ages) else (low + high) / 2)
+    # so that the order of the sum shows nowhere
     return tuple(round(center, 4) for center in centers)
 
 

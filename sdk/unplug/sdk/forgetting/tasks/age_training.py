@@ -153,11 +153,8 @@ def age_record(
 def check_data(dataset: Dataset, split: Split, recipe: Recipe) -> None:
     """`DataError` where a split is of other data, or the data of another size than the recipe says."""
     if split.data_digest != dataset.digest:
-        raise DataError(
-            f"data {dataset.spec}",
-            "the split was made from other data (digest differs)",
-            "Make the split again",
-        )
+        why = "the split was made from other data (digest differs)"
+        raise DataError(f"data {dataset.spec}", why, "Make the split again")
     if dataset.size != recipe.image_size:
         why = f"its images have {dataset.size} pixels where the recipe says {recipe.image_size}"
         raise DataError(f"data {dataset.spec}", why, "Load it at the recipe's size")
@@ -169,11 +166,8 @@ def append_metrics(path: Path, row: dict[str, Any]) -> None:
         with path.open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(row, sort_keys=True) + "\n")
     except OSError as error:
-        raise OutputError(
-            str(path),
-            error.strerror or str(error),
-            "Free some space and run the same command again",
-        ) from error
+        fix = "Free some space and run the same command again"
+        raise OutputError(str(path), error.strerror or str(error), fix) from error
 
 
 def write_metrics(path: Path, history: tuple[dict[str, Any], ...]) -> None:

@@ -6,7 +6,6 @@ Shapes: B batch, C channels, H = W side, G classes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -15,15 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.learning.training import (
-    Fit,
-    LabelledBatch,
-    Recipe,
-    SampleSet,
-    StateFile,
-    Task,
-    fit_new,
-)
+from unplug.sdk.learning.training import LabelledBatch, Recipe, SampleSet
+
+from .groups import GroupTask
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))  # width factor and stride, two blocks each
 
@@ -93,7 +86,7 @@ class ResNet18(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassTask(Task):
+class ClassTask(GroupTask):
     """L = CE(z, y), for labels without an order, of `ResNet18` classifiers.
 
     Args:
@@ -111,21 +104,14 @@ class ClassTask(Task):
 
     def __post_init__(self) -> None:
         if self.recipe.size != "resnet18" or self.recipe.loss != "ce":
-            raise InputError(
-                "classifier recipe", "it is for another network", "Use size resnet18 and loss ce"
-            )
+            why = "it is for another network"
+            raise InputError("classifier recipe", why, "Use size resnet18 and loss ce")
 
     @classmethod
     def of(cls, recipe: Recipe, classes: int, width: int = 64) -> Self:
         """With G classes, at least 2; their edges are 0, 1, ..., G."""
-        return cls(
-            recipe=recipe, edges=tuple(float(edge) for edge in range(classes + 1)), width=width
-        )
-
-    @property
-    def ignorance(self) -> float:
-        """ln G: a uniform guess."""
-        return math.log(len(self.edges) - 1)
+        edges = tuple(map(float, range(classes + 1)))
+        return cls(recipe=recipe, edges=edges, width=width)
 
     def build(self, train: SampleSet) -> nn.Module:
         """A `ResNet18` with random weights."""
@@ -134,30 +120,9 @@ class ClassTask(Task):
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
         """Nothing is kept beside the weights."""
 
-    def fit(
-        self,
-        train: SampleSet,
-        validation: SampleSet,
-        *,
-        seed: int,
-        state: StateFile | None,
-        show: bool,
-        label: str,
-    ) -> Fit:
-        """Trains a new classifier in the recipe's epochs."""
-        return fit_new(self, train, validation, seed=seed, state=state, show=show, label=label)
-
     def loss(self, model: nn.Module, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
         """Training loss (B,), labels smoothed as the recipe says."""
         smoothing = self.recipe.smoothing
         return F.cross_entropy(
             self.logits(outputs), batch.group_B, reduction="none", label_smoothing=smoothing
         )
-
-    def log_prob(self, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
-        """log softmax(z)_y of the true class (B,)."""
-        return self.logits(outputs).log_softmax(dim=1).gather(1, batch.group_B[:, None])[:, 0]
-
-    def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """Class logits (B, G) in float32."""
-        return outputs[self.output].float()

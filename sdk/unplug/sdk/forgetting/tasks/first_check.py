@@ -98,22 +98,11 @@ def check_network(
         CheckpointError: the weights are a pickle, or not this network's.
     """
     model = _built(adopted, image_size, edges)
-    assert model.network is not None
     if weights is not None:
-        _Asked(
-            adopted, model.network, image_size, model.groups, CPU
-        ).answers()  # of another form no weights of it fit
-        try:
-            load_weights(model.network.inner, weights)
-        except CheckpointError as error:
-            fix = (
-                "Save the state dict of just this network: "
-                "safetensors.torch.save_file(network.state_dict(), FILE)"
-            )
-            raise CheckpointError(error.what, error.why, fix) from error
-    asked = _Asked(
-        adopted, copy.deepcopy(model.network).to(device), image_size, model.groups, device
-    )
+        # asked first: of a network that answers in another form no weights fit
+        _Asked(adopted, model, CPU).answers()
+        _load(model, weights)
+    asked = _Asked(adopted, model, device)
     asked.answers_each_picture()
     asked.answers_logits()
     notes = [*asked.unusual(), *asked.learns()]
@@ -121,11 +110,22 @@ def check_network(
         notes.append(
             f"it computes in contiguous memory, for it does not take channels-last ({why})"
         )
-        adopted = replace(adopted, contiguous=True)
         state = model.state_dict()
-        model = _built(adopted, image_size, edges)
+        model = _built(replace(adopted, contiguous=True), image_size, edges)
         model.load_state_dict(state)
     return FirstCheck(model=model, notes=tuple(notes))
+
+
+def _load(model: AgePredictor, weights: Path) -> None:
+    assert model.network is not None
+    try:
+        load_weights(model.network.inner, weights)
+    except CheckpointError as error:
+        fix = (
+            "Save the state dict of just this network: "
+            "safetensors.torch.save_file(network.state_dict(), FILE)"
+        )
+        raise CheckpointError(error.what, error.why, fix) from error
 
 
 def check_and_trust(
@@ -155,16 +155,10 @@ def check_and_trust(
         "device": str(device),
         "weights": None if weights is None else str(weights.absolute()),
     }
-    what = f"network {adopted.factory}"
+    bounds: Any = {"memory": memory, "timeout": seconds_for(0, CHECK_SECONDS)}
     with Child({"PYTHONPATH": os.pathsep.join(search_path())}) as child:
         try:
-            child.call(
-                "unplug.sdk.forgetting.tasks.first_check:check_apart",
-                values,
-                what=what,
-                memory=memory,
-                timeout=seconds_for(0, CHECK_SECONDS),
-            )
+            child.call(f"{__name__}:check_apart", values, what=_what(adopted), **bounds)
         except InputError as error:
             if out_of_memory(error.why):
                 raise InputError(error.what, error.why, explain_memory(memory)) from error
@@ -195,8 +189,8 @@ def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePred
     model = AgePredictor(
         size=ADOPTED, image_size=image_size, age_edges=edges, network=adopted.to_dict()
     )
-    what = f"network {adopted.factory}"
-    if lazy := [name for name, item in model.named_parameters() if is_lazy(item)]:
+    what, named = _what(adopted), list(model.named_parameters())
+    if lazy := [name for name, parameter in named if is_lazy(parameter)]:
         why = f"{_inner(lazy[0])} has no size before its first picture"
         raise InputError(what, why, "Give its layers their sizes (Linear for LazyLinear, ...)")
     try:
@@ -207,51 +201,42 @@ def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePred
             "a checkpoint's size is checked without memory (on torch's device meta), where "
             f"{error.why}"
         )
-        raise InputError(
-            what, why, "Compute sizes and rates with Python's numbers or NumPy, not with tensors"
-        ) from error
-    if other := [
-        f"{_inner(name)} is {item.dtype}"
-        for name, item in model.named_parameters()
-        if item.dtype != torch.float32
-    ]:
-        raise InputError(
-            what, f"its parameter {other[0]}", "Let the factory return float32: network.float()"
-        )
+        fix = "Compute sizes and rates with Python's numbers or NumPy, not with tensors"
+        raise InputError(what, why, fix) from error
+    for name, parameter in named:
+        if parameter.dtype != torch.float32:
+            why = f"its parameter {_inner(name)} is {parameter.dtype}"
+            raise InputError(what, why, "Let the factory return float32: network.float()")
     try:
         copy.deepcopy(model)
     except Exception as error:
-        raise InputError(
-            what,
-            f"it cannot be copied ({_told(error)})",
-            "Keep tensors as parameters or buffers alone",
-        ) from error
+        why = f"it cannot be copied ({_told(error)})"
+        raise InputError(what, why, "Keep tensors as parameters or buffers alone") from error
     return model
 
 
-class _Asked:
-    """One network, its pictures and what it said of them."""
+def _what(adopted: Adopted) -> str:
+    return f"network {adopted.factory}"
 
-    def __init__(
-        self, adopted: Adopted, network: Normalized, size: int, groups: int, device: torch.device
-    ) -> None:
-        self.what, self.network, self.size, self.groups, self.device = (
-            f"network {adopted.factory}",
-            network,
-            size,
-            groups,
-            device,
-        )
-        self.image_BCHW = self._pictures(size)
+
+class _Asked:
+    """A copy of one network, its pictures and what it answers."""
+
+    def __init__(self, adopted: Adopted, model: AgePredictor, device: torch.device) -> None:
+        self.what, self.device = _what(adopted), device
+        self.size, self.groups = model.image_size, model.groups
+        assert model.network is not None
+        self.network = copy.deepcopy(model.network).to(device)
+        self.image_BCHW = self._pictures(self.size)
         self.answer_BG = torch.empty(0)
 
     def _pictures(self, size: int) -> Tensor:
         """Noise of rising brightness: a mean over the batch differs from each."""
+        # of equal pictures the mean over a batch would be that of each
         bright_B111 = (torch.arange(PICTURES) + 1.0)[:, None, None, None] / PICTURES
         generator = torch.Generator().manual_seed(0)
-        return (torch.rand(PICTURES, 3, size, size, generator=generator) * bright_B111).to(
-            self.device
-        )
+        noise_BCHW = torch.rand(PICTURES, 3, size, size, generator=generator)
+        return (noise_BCHW * bright_B111).to(self.device)
 
     def refuse(self, why: str, fix: str) -> InputError:
         return InputError(self.what, why, fix)
@@ -263,34 +248,25 @@ class _Asked:
 
     def answers_each_picture(self) -> None:
         """In evaluation each picture has one answer, and asking changes nothing."""
-        network, image_BCHW = self.network.eval(), self.image_BCHW
-        before = copy.deepcopy(network.state_dict())
+        before = copy.deepcopy(self.network.eval().state_dict())
         self.answer_BG = self.answers()
         with torch.no_grad():
-            again_BG = self._asked(network, image_BCHW, " the second time")
-            if not _alike(self.answer_BG, again_BG):
-                suspect = self._suspect(image_BCHW, slice(None))
-                raise self.refuse(
-                    "the same pictures twice have two answers, also in evaluation; suspect is "
-                    f"{suspect}",
-                    "Let it draw nothing and keep nothing there (F.dropout needs "
-                    "training=self.training)",
-                )
+            self._alike_for(
+                slice(None),
+                " the second time",
+                "the same pictures twice have two answers, also in evaluation",
+                "Let it draw nothing and keep nothing there (F.dropout needs "
+                "training=self.training)",
+            )
             for start, stop in ((0, 1), (1, PICTURES), (0, 2)):
-                part_BG = self._asked(
-                    network,
-                    image_BCHW[start:stop],
+                self._alike_for(
+                    slice(start, stop),
                     f" with {counted(stop - start, 'picture')} at a time",
+                    "it answers a picture otherwise beside other pictures, also in evaluation",
+                    "Let it look at each picture by itself there (batch norm: with "
+                    "track_running_stats and eval())",
                 )
-                if not _alike(self.answer_BG[start:stop], part_BG):
-                    suspect = self._suspect(image_BCHW, slice(start, stop))
-                    raise self.refuse(
-                        "it answers a picture otherwise beside other pictures, also in "
-                        f"evaluation; suspect is {suspect}",
-                        "Let it look at each picture by itself there (batch norm: with "
-                        "track_running_stats and eval())",
-                    )
-        for name, value in network.state_dict().items():
+        for name, value in self.network.state_dict().items():
             if name not in before:
                 why = (
                     f"it makes {_inner(name)} when it answers first, where no optimizer and no "
@@ -304,6 +280,11 @@ class _Asked:
                 )
                 raise self.refuse(why, "Change buffers while it trains alone (if self.training)")
 
+    def _alike_for(self, part: slice, when: str, why: str, fix: str) -> None:
+        """Asks for some of the pictures once more."""
+        if not _alike(self.answer_BG[part], self._asked(self.network, self.image_BCHW[part], when)):
+            raise self.refuse(f"{why}; suspect is {self._suspect(self.image_BCHW, part)}", fix)
+
     def answers_logits(self) -> None:
         """What is squashed into a range stays there however large the last layer is; a loss of
         logits would not know it.
@@ -311,10 +292,8 @@ class _Asked:
         self._no_probabilities(self.answer_BG, "")
         if self._held():
             how = "0 and 1 (a sigmoid?)" if self.answer_BG.min() >= 0.0 else "-1 and 1 (a tanh?)"
-            raise self.refuse(
-                f"each answer is held between {how}: no group can be far more likely than another",
-                LOGITS,
-            )
+            why = f"each answer is held between {how}: no group can be far more likely than another"
+            raise self.refuse(why, LOGITS)
 
     def _no_probabilities(self, answer_BG: Tensor, when: str) -> None:
         sums_B = answer_BG.detach().sum(dim=1)
@@ -343,6 +322,7 @@ class _Asked:
     def _escapes(self, module: nn.Module) -> bool:
         before = [parameter.clone() for parameter in module.parameters(recurse=False)]
         for parameter in module.parameters(recurse=False):
+            # noise first: of weights that begin with 0 nothing would swell
             parameter.add_(torch.randn_like(parameter)).mul_(SWOLLEN)
         answer_BG = self.network(self.image_BCHW)
         for parameter, value in zip(module.parameters(recurse=False), before, strict=True):
@@ -355,52 +335,42 @@ class _Asked:
         """
         sums_B = self.answer_BG.exp().sum(dim=1)
         log = bool((self.answer_BG <= 0.0).all()) and _alike(torch.ones_like(sums_B), sums_B)
-        notes = (
-            ["its answers are logarithms of probabilities, which are logits like any"]
-            if log
-            else []
-        )
+        notes = ["its answers are logarithms of probabilities, which are logits like any"] * log
         with torch.no_grad():
             black_BG = self.network.eval()(torch.zeros_like(self.image_BCHW))
-        return (
-            notes
-            if bool(black_BG.isfinite().all())
-            else [*notes, "of a picture of one colour its answer is no number"]
-        )
+        if not bool(black_BG.isfinite().all()):
+            notes.append("of a picture of one colour its answer is no number")
+        return notes
 
     def learns(self) -> list[str]:
         """A step of training: what is told of it."""
         network = copy.deepcopy(self.network).train()
-        said: list[Any] = []
+        answers: list[Any] = []
         handle = network.inner.register_forward_hook(
-            lambda _module, _given, answer: said.append(answer)
+            lambda _module, _given, answer: answers.append(answer)
         )
         for count in (2, PICTURES):
             network.zero_grad(set_to_none=True)
             answer_BG = self._asked(network, self.image_BCHW[:count], " while it trains")
             self._no_probabilities(answer_BG, " while it trains")
             if not answer_BG.requires_grad:
-                why = "nothing in it learns: its answers have no gradient"
-                raise self.refuse(
-                    why,
+                fix = (
                     "Leave out detach() and no_grad() while it trains, and let parameters ask for "
-                    "gradients",
+                    "gradients"
                 )
+                raise self.refuse("nothing in it learns: its answers have no gradient", fix)
             try:
                 self._backward(answer_BG)
             except Exception as error:
                 why = f"its gradients cannot be computed: {_told(error)}"
                 raise self.refuse(why, "Train it once in plain PyTorch") from error
         handle.remove()
-        learning = {name: item for name, item in network.named_parameters() if item.requires_grad}
-        for name, item in learning.items():
-            if item.grad is not None and not bool(item.grad.isfinite().all()):
-                raise self.refuse(
-                    f"the gradient of {_inner(name)} is no number",
-                    "Check its forward for divisions and roots of 0",
-                )
+        for name, parameter in network.named_parameters():
+            if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
+                why = f"the gradient of {_inner(name)} is no number"
+                raise self.refuse(why, "Check its forward for divisions and roots of 0")
         self._copies(network)
-        return [*_more(said), *_untouched(network, learning)]
+        return [*_more(answers), *_untouched(network)]
 
     def _copies(self, network: Normalized) -> None:
         """What an average or an unlearned model begins with is a copy, also of a network that has
@@ -426,11 +396,8 @@ class _Asked:
         other = copy.deepcopy(self.network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         image_BCHW = self.image_BCHW.contiguous(memory_format=torch.channels_last)
         try:
-            pairs = zip(
-                self._gradient(self.network, self.image_BCHW),
-                self._gradient(other, image_BCHW),
-                strict=True,
-            )
+            plain = self._gradient(self.network, self.image_BCHW)
+            pairs = zip(plain, self._gradient(other, image_BCHW), strict=True)
             same = all(_alike(one, two) for one, two in pairs)
             self._backward(other.train()(image_BCHW))
         except Exception as error:  # noqa: BLE001 (contiguous memory it takes: the same was asked there)
@@ -445,7 +412,7 @@ class _Asked:
             self._backward(answer_BG)
         return [
             answer_BG.detach(),
-            *(item.grad for item in network.parameters() if item.grad is not None),
+            *(weight.grad for weight in network.parameters() if weight.grad is not None),
         ]
 
     def _backward(self, answer_BG: Tensor) -> None:
@@ -459,17 +426,14 @@ class _Asked:
             answer = network(image_BCHW)
         except Exception as error:
             why = f"on pictures of {self.size} pixels{when} it raised {_told(error)}"
-            raise self.refuse(
-                why, self._way_out() if not when else "Let it take any number of pictures"
-            ) from error
+            fix = "Let it take any number of pictures" if when else self._way_out()
+            raise self.refuse(why, fix) from error
         count = len(image_BCHW)
         if not isinstance(answer, Tensor) or answer.shape != (count, self.groups):
             raise self._other_form(answer, count, when)
         if not answer.is_floating_point() or not bool(answer.isfinite().all()):
-            raise self.refuse(
-                f"what it answers{when} is no number",
-                "Check its forward, and what its weights begin with",
-            )
+            fix = "Check its forward, and what its weights begin with"
+            raise self.refuse(f"what it answers{when} is no number", fix)
         return answer
 
     def _other_form(self, answer: Any, count: int, when: str) -> InputError:
@@ -508,14 +472,11 @@ class _Asked:
         network = self.network
         whole, alone = _watched(network, image_BCHW), _watched(network, image_BCHW[part])
         for (name, kind, *one), (_, _, *two) in zip(whole, alone, strict=False):
-            rows = [item[part] if len(item) == len(image_BCHW) else item for item in one]
-            given, said = map(_alike, rows, two)
-            if not said:
-                return (
-                    f"its layer {name} ({kind})"
-                    if given
-                    else f"what its forward does in front of its layer {name} ({kind})"
-                )
+            rows = [value[part] if len(value) == len(image_BCHW) else value for value in one]
+            same_input, same_output = map(_alike, rows, two)
+            if not same_output:
+                before = "" if same_input else "what its forward does in front of "
+                return f"{before}its layer {name} ({kind})"
         return "what its forward does behind its last layer"
 
 
@@ -527,12 +488,10 @@ def _watched(network: Normalized, image_BCHW: Tensor) -> list[tuple[str, str, Te
 
     def watch(name: str) -> Any:
         def look(module: nn.Module, given: tuple[Any, ...], answer: Any) -> None:
-            first, said = (
-                next((item for item in given if isinstance(item, Tensor)), None),
-                first_answer(answer),
-            )
-            if first is not None and isinstance(said, Tensor):
-                seen.append((name, type(module).__name__, first.clone(), said.clone()))
+            first = next((value for value in given if isinstance(value, Tensor)), None)
+            output = first_answer(answer)
+            if first is not None and isinstance(output, Tensor):
+                seen.append((name, type(module).__name__, first.clone(), output.clone()))
 
         return look
 
@@ -544,21 +503,23 @@ def _watched(network: Normalized, image_BCHW: Tensor) -> list[tuple[str, str, Te
     return seen
 
 
-def _more(said: Sequence[Any]) -> list[str]:
+def _more(answers: Sequence[Any]) -> list[str]:
     """That a network answers more while it trains."""
-    if not said or isinstance(said[-1], Tensor):
+    if not answers or isinstance(answers[-1], Tensor):
         return []
-    kind = type(said[-1]).__name__
+    kind = type(answers[-1]).__name__
     return [
         f"while it trains it answers more than logits ({kind}): the logits are taken, auxiliary "
         "losses are left out"
     ]
 
 
-def _untouched(network: nn.Module, learning: dict[str, nn.Parameter]) -> list[str]:
+def _untouched(network: nn.Module) -> list[str]:
     """Which parameters no step of training changes."""
-    idle = [_inner(name) for name, item in learning.items() if item.grad is None]
-    frozen = [_inner(name) for name, item in network.named_parameters() if not item.requires_grad]
+    idle, frozen = list[str](), list[str]()
+    for name, parameter in network.named_parameters():
+        if parameter.grad is None:
+            (idle if parameter.requires_grad else frozen).append(_inner(name))
     notes = []
     for names, why in ((idle, "get no gradient"), (frozen, "are frozen")):
         if names:

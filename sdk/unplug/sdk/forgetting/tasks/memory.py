@@ -82,6 +82,7 @@ def footprint_of(
     there = [*probe.parameters(), *(() if frozen is None else frozen.parameters())]
     few, many = (_saved(probe, example(count), device, there) for count in PROBES)
     extra = PROBES[1] - PROBES[0]
+    # a straight line through two sizes: what is left at none is fixed
     per_sample = (sum(many) - sum(few)) / extra
     return Footprint(
         weights=_size(*probe.parameters(), *probe.buffers()),
@@ -105,13 +106,13 @@ def _saved(
     """Bytes of each storage that a training pass keeps for its backward pass, those that are
     `there` anyway left out.
     """
-    own = {parameter.untyped_storage().data_ptr() for parameter in there}
-    found: dict[int, int] = {}
+    known = {parameter.untyped_storage().data_ptr() for parameter in there}
+    sizes: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            found[storage.data_ptr()] = storage.nbytes()
+        if storage.data_ptr() not in known:
+            sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with (
@@ -121,7 +122,7 @@ def _saved(
     ):
         outputs = probe(*example)  # alive until the sizes are read: no address is used twice
     assert outputs
-    return list(found.values())
+    return list(sizes.values())
 
 
 def _size(*tensors: Tensor) -> int:

@@ -23,7 +23,6 @@ from unplug.sdk.drawing.diffusion import (
     base_digest,
     batch_size_of,
     fit_control,
-    frame_of,
     given_losses,
     image_size_of,
     load_base,
@@ -83,26 +82,22 @@ class PluginTask(StoredTask):
         record = checkpoint.record
         if missing := [".".join(path) for path in NEEDED if not _says(record, path)]:
             why = f"its unplug.json says no {', '.join(missing)}, so it cannot be trained again"
-            raise CheckpointError(
-                str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote"
-            )
+            fix = "Use a plugin that `unplug train plugin` wrote"
+            raise CheckpointError(str(checkpoint.path), why, fix)
         if record.get("start"):
             why = (
                 "its training went on from another plugin's weights, and what that one saw is not "
                 "on its record"
             )
-            raise CheckpointError(
-                str(checkpoint.path),
-                why,
-                "Train it without `unplug train plugin --start`, and forget with that one",
-            )
+            fix = "Train it without `unplug train plugin --start`, and forget with that one"
+            raise CheckpointError(str(checkpoint.path), why, fix)
         beside = _open_base(checkpoint, device, base)
         # as training does: numbers must not depend on what was trained before
         use_fast_attention(beside.unet, device)
         checkpoint.model.check_base(beside.unet)
         recipe = ControlRecipe.from_dict(record["recipe"])
         fast = pick_precision(recipe.precision, device) == "bf16"
-        frame = frame_of(CONTROLS.get("plugin")(), beside, recipe, fast=fast)
+        frame = NoiseFrame(control=CONTROLS.get("plugin")(), base=beside, recipe=recipe, fast=fast)
         return cls(
             recipe=recipe,
             edges=(0.0, 1.0),
@@ -201,31 +196,25 @@ class PluginTask(StoredTask):
                 "its captions are not those that the plugin was trained with (their SHA-256 "
                 "differs)"
             )
-            raise DataError(
-                f"data {dataset.spec}", why, "Give the captions of its training, unchanged"
-            )
-        named = {
-            "train": split.retain,
-            "forget": split.forget,
-            "validation": split.validation,
-            "test": split.test,
-        }
-        parts = {
-            name: NoiseSet.of(data.subset(ids), self.frame, device) for name, ids in named.items()
-        }
-        for name, ids in named.items():
-            if ids and not len(parts[name]):
-                why = (
-                    f"{kind} was found in none of its {len(ids)} samples, so the plugin knows none "
-                    "of them"
-                )
-                fix = (
-                    "There is nothing to forget"
-                    if name == "forget"
-                    else "Train the plugin on more pictures"
-                )
-                raise DataError(f"{'retain' if name == 'train' else name} set", why, fix)
-        return Sets(**parts)
+            fix = "Give the captions of its training, unchanged"
+            raise DataError(f"data {dataset.spec}", why, fix)
+        parts = []
+        for name in ("retain", "forget", "validation", "test"):
+            ids = getattr(split, name)
+            parts.append(NoiseSet.of(data.subset(ids), self.frame, device))
+            if ids and not len(parts[-1]):
+                raise self._not_found(name, len(ids))
+        train, forget, validation, test = parts
+        return Sets(train=train, forget=forget, validation=validation, test=test)
+
+    def _not_found(self, name: str, count: int) -> DataError:
+        why = (
+            f"{self.condition} was found in none of its {count} samples, so the plugin knows none "
+            "of them"
+        )
+        more = "Train the plugin on more pictures"
+        fix = "There is nothing to forget" if name == "forget" else more
+        return DataError(f"{name} set", why, fix)
 
     def _captions_seed(self) -> int:
         """Prompts are drawn by the seed of the original, also for models that were retrained with
@@ -244,12 +233,12 @@ class PluginTask(StoredTask):
 
     def metrics(self, network: nn.Module, part: NoiseSet) -> dict[str, Any]:
         """Mean loss at fixed noise, with the plugin and without."""
-        own = predict(network, part)
-        assert isinstance(own, LossPredictions) and own.plain_N is not None
+        answers = predict(network, part)
+        assert isinstance(answers, LossPredictions) and answers.plain_N is not None
         return {
             "n": len(part),
-            "loss": float(own.loss_N.mean()),
-            "loss_without_plugin": float(own.plain_N.mean()),
+            "loss": float(answers.loss_N.mean()),
+            "loss_without_plugin": float(answers.plain_N.mean()),
         }
 
     def describe(self, row: dict[str, Any]) -> str:
@@ -271,20 +260,18 @@ class PluginTask(StoredTask):
         """The base, the condition and the captions must be the same; `CheckpointError` where they
         are not.
         """
-        same = {
-            "base": _says(other.record, ("base", "sha256"))
-            == _says(self.record, ("base", "sha256")),
-            "condition": _made_of(other.record) == _made_of(self.record),
-            "captions": _says(other.record, ("captions",)) == _says(self.record, ("captions",)),
-        }
-        for what in (name for name, equal in same.items() if not equal):
-            why = (
-                f"it was trained with {'other' if what == 'captions' else 'another'} {what} than "
-                "the original"
-            )
-            raise CheckpointError(
-                str(other.path), why, "Make it with `unplug forget --method retrain`"
-            )
+        ours, theirs = (
+            {
+                "another base": _says(record, ("base", "sha256")),
+                "another condition": _made_of(record),
+                "other captions": _says(record, ("captions",)),
+            }
+            for record in (self.record, other.record)
+        )
+        for what in (what for what in ours if ours[what] != theirs[what]):
+            why = f"it was trained with {what} than the original"
+            fix = "Make it with `unplug forget --method retrain`"
+            raise CheckpointError(str(other.path), why, fix)
 
     def card(self, record: dict[str, Any]) -> str:
         """With the base that it fits."""
@@ -292,14 +279,11 @@ class PluginTask(StoredTask):
 
     def title(self, checkpoint: Checkpoint) -> str:
         """With its condition, its image size and its base."""
-        condition, base = (
-            checkpoint.record["condition"]["kind"],
-            checkpoint.record["base"]["sha256"],
-        )
+        condition, base = (checkpoint.record[part] for part in ("condition", "base"))
         size = checkpoint.model.config.image_size
         return (
-            f"A {condition} plugin ({size} px in, residuals out) for the diffusion base "
-            f"`{base:.16}`"
+            f"A {condition['kind']} plugin ({size} px in, residuals out) for the diffusion base "
+            f"`{base['sha256']:.16}`"
         )
 
     def processing(self, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -371,28 +355,26 @@ def _made_of(record: Any) -> dict[str, Any]:
     """What a record says that decides its conditions; other versions of packages draw the same but
     for a few pixels.
     """
-    found = record.get("condition", {}).get("identity", {})
-    return (
-        {key: value for key, value in found.items() if key != "versions"}
-        if isinstance(found, dict)
-        else {}
-    )
+    identity = record.get("condition", {}).get("identity", {})
+    if not isinstance(identity, dict):
+        return {}
+    return {key: value for key, value in identity.items() if key != "versions"}
 
 
 def _check_condition(trained: dict[str, Any], here: dict[str, Any]) -> None:
     """The same settings may name another task file or model here: the plugin would be judged on
     what it never saw.
     """
-    flat = [{**own.get("settings", {}), "version": own.get("version")} for own in (trained, here)]
-    for name in sorted(flat[0] | flat[1]):
-        then, now = (own.get(name) for own in flat)
+    before, after = (
+        {**made.get("settings", {}), "version": made.get("version")} for made in (trained, here)
+    )
+    for name in sorted(before | after):
+        then, now = before.get(name), after.get(name)
         if then != now:
             why = f"{name} is {now} here and was {then} when the plugin was trained"
-            fix = (
-                "Name the same file in the environment"
-                if str(then).startswith("sha256:")
-                else "Use the unplug that trained it"
-            )
+            fix = "Use the unplug that trained it"
+            if str(then).startswith("sha256:"):
+                fix = "Name the same file in the environment"
             raise InputError(f"condition {trained.get('kind')}", why, fix)
 
 

@@ -64,11 +64,8 @@ def shown_to(
     Raises:
         InputError: the method needs what is not there or is withheld.
     """
-    check_needs(
-        method,
-        [need for need, found in present(sets, original, method, outside_FG).items() if not found],
-        withhold,
-    )
+    there = present(sets, original, method, outside_FG)
+    check_needs(method, [need for need in there if not there[need]], withhold)
 
     def show(part: SampleSet, need: Need) -> SampleSet:
         seen = part if need in method.needs else part.subset([])
@@ -96,11 +93,10 @@ def check_needs(method: Method, lacks: Sequence[Need], withhold: Sequence[Need] 
     name = type(method).__name__
     for need in method.needs:
         if need in withhold:
-            raise InputError(
-                f"method {name}", f"it needs {need}, which is withheld", _advice(withhold)
-            )
+            why = f"it needs {need}, which is withheld"
+            raise InputError(f"method {name}", why, _advice(withhold))
         if need in lacks:
-            fix = _FIX.get(need) or _advice([item for item in lacks if item not in _FIX])
+            fix = _FIX.get(need) or _advice([other for other in lacks if other not in _FIX])
             raise InputError(f"method {name}", f"it needs {need}, and there is none", fix)
 
 

@@ -24,39 +24,37 @@ def _answering(model: nn.Module) -> list[tuple[str, nn.Module]]:
     trains.
     """
     named = list(model.named_modules())
+    # our own networks have no part that stands beside the answer
     if not isinstance(model, AgePredictor) or model.network is None:
         return named
-    mode, frozen = model.training, [item for item in model.parameters() if not item.requires_grad]
-    own = list(model.requires_grad_().parameters())
-    image_BCHW = torch.zeros(
-        1, 3, model.image_size, model.image_size, device=model.age_centers.device
-    )
+    training = model.training
+    # gradients are asked of frozen weights too: they are part of the answer
+    frozen = [weight for weight in model.parameters() if not weight.requires_grad]
+    weights, side = list(model.requires_grad_().parameters()), model.image_size
+    image_BCHW = torch.zeros(1, 3, side, side, device=model.age_centers.device)
     with torch.enable_grad():
         logits_BG = model.eval().network(image_BCHW)  # type: ignore[misc]
-        found = torch.autograd.grad(logits_BG.sum(), own, allow_unused=True)
-    model.train(mode)
-    for item in frozen:
-        item.requires_grad_(False)
-    reached = {id(item) for item, gradient in zip(own, found, strict=True) if gradient is not None}
+        gradients = torch.autograd.grad(logits_BG.sum(), weights, allow_unused=True)
+    model.train(training)
+    for weight in frozen:
+        weight.requires_grad_(False)
+    pairs = zip(weights, gradients, strict=True)
+    reached = {id(weight) for weight, gradient in pairs if gradient is not None}
     return [
-        (name, item)
-        for name, item in named
-        if reached & {id(one) for one in item.parameters(recurse=False)}
+        (name, module)
+        for name, module in named
+        if reached & {id(weight) for weight in module.parameters(recurse=False)}
     ]
 
 
 def layers(model: nn.Module) -> tuple[tuple[str, Layer], ...]:
     """Convolutions and linear layers with their names, from the image to the classifier."""
-    return tuple(
-        (name, module)
-        for name, module in _answering(model)
-        if isinstance(module, (nn.Conv2d, nn.Linear))
-    )
+    return tuple((name, module) for name, module in _answering(model) if isinstance(module, Layer))
 
 
 def convolutions(model: nn.Module) -> Iterator[tuple[str, nn.Conv2d]]:
     """Every convolution with its name."""
-    return ((name, module) for name, module in _answering(model) if isinstance(module, nn.Conv2d))
+    return ((name, module) for name, module in layers(model) if isinstance(module, nn.Conv2d))
 
 
 def first_convolution(model: nn.Module) -> nn.Conv2d:
@@ -70,26 +68,18 @@ def classifier(model: nn.Module) -> nn.Linear:
     Raises:
         InputError: the model has none.
     """
-    found = [module for _, module in _answering(model) if isinstance(module, nn.Linear)]
-    if not found:
-        raise InputError(
-            type(model).__name__, "it has no linear classifier", "Choose another method"
-        )
-    return found[-1]
+    linear = [module for _, module in layers(model) if isinstance(module, nn.Linear)]
+    if not linear:
+        name = type(model).__name__
+        raise InputError(name, "it has no linear classifier", "Choose another method")
+    return linear[-1]
 
 
 def last_layers(model: nn.Module, count: int) -> tuple[nn.Module, ...]:
     """The last `count` convolutions and linear layers, and the norms behind the first of them."""
-    kept: list[nn.Module] = []
-    left = count
-    for module in reversed(
-        [item for _, item in _answering(model) if isinstance(item, (nn.Conv2d, nn.Linear, *NORMS))]
-    ):
-        if left == 0:
-            break
-        kept.append(module)
-        left -= isinstance(module, (nn.Conv2d, nn.Linear))
-    return tuple(reversed(kept))
+    kept = [module for _, module in _answering(model) if isinstance(module, (Layer, *NORMS))]
+    places = [place for place, module in enumerate(kept) if isinstance(module, Layer)]
+    return tuple(kept[places[-count] :])
 
 
 def reset(module: nn.Module) -> None:

@@ -19,6 +19,7 @@ from unplug.sdk.learning.training import (
     SampleSet,
     Task,
     decay_groups,
+    describe_device,
     synchronize,
     training_step,
     update_average,
@@ -58,6 +59,10 @@ class Cost:
     def compute(self) -> float:
         """forward + 2 backward, in forward sample passes."""
         return self.forward + BACKWARD_WEIGHT * self.backward
+
+    def record(self, device: torch.device) -> dict[str, Any]:
+        """For a checkpoint's record, with where it was spent."""
+        return {**asdict(self), "device": describe_device(device)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +128,7 @@ class Meter:
 
     def charge(self, *, forward: int, backward: int) -> None:
         """Call before the work: counts the passes and refuses those that the budget does not cover."""
+        # counted before it is compared: a refused step shows what it would have cost
         self._forward += forward
         self._backward += backward
         spent, whole = self.spent.compute, self.retrain.cost.compute
@@ -204,6 +210,7 @@ def seconds_per_sample(model: nn.Module, retain: SampleSet, task: Task) -> float
         retain: at least two samples.
         task: as in training.
     """
+    # a rate of 0 leaves the weights of the copy where they are, and costs the same
     recipe, trained, average = task.recipe, copy.deepcopy(model).train(), copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(trained, recipe.weight_decay), lr=0.0)
     generator = torch.Generator().manual_seed(0)

@@ -44,15 +44,11 @@ class Descent:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.lr <= MAX_LR:
-            raise InputError(
-                f"lr {self.lr}", "out of range", f"Use a learning rate above 0 and up to {MAX_LR:g}"
-            )
+            fix = f"Use a learning rate above 0 and up to {MAX_LR:g}"
+            raise InputError(f"lr {self.lr}", "out of range", fix)
         if self.optimizer not in get_args(Optimizer):  # it may come from --set, as text
-            raise InputError(
-                f"optimizer {self.optimizer!r}",
-                "no such choice",
-                f"Use one of {', '.join(get_args(Optimizer))}",
-            )
+            fix = f"Use one of {', '.join(get_args(Optimizer))}"
+            raise InputError(f"optimizer {self.optimizer!r}", "no such choice", fix)
 
     def __call__(
         self,
@@ -84,20 +80,23 @@ class Descent:
         Raises:
             TrainingError: the loss is not finite.
         """
-        chosen = None if trainable is None else {id(parameter) for parameter in trainable}
         groups = decay_groups(model, problem.recipe.weight_decay)
-        for group in groups:
-            group["params"] = [
-                item for item in group["params"] if chosen is None or id(item) in chosen
-            ]
-        make = torch.optim.AdamW if self.optimizer == "adamw" else _sgd
-        optimizer = make([group for group in groups if group["params"]], lr=self.lr)
+        if trainable is not None:
+            chosen = {id(parameter) for parameter in trainable}
+            for group in groups:
+                group["params"] = [value for value in group["params"] if id(value) in chosen]
+        groups = [group for group in groups if group["params"]]
+        optimizer = (
+            torch.optim.AdamW(groups, lr=self.lr)
+            if self.optimizer == "adamw"
+            else torch.optim.SGD(groups, lr=self.lr, momentum=MOMENTUM)
+        )
         named = dict(model.named_parameters(remove_duplicate=False))
         scales = {named[name]: scale for name, scale in (step_scale or {}).items()}
         model.train()
         for step in progress(range(steps), label="forget", unit="step", show=problem.show):
             for group in optimizer.param_groups:
-                group["lr"] = _SHAPES[self.shape](step, steps, self.lr)
+                group["lr"] = _rate(self.shape, step, steps, self.lr)
             value = loss()
             if not finite(value.detach()):
                 raise TrainingError(
@@ -153,10 +152,6 @@ def norms_fixed(model: nn.Module) -> Iterator[None]:
             module.train()
 
 
-def _sgd(groups: list[dict[str, object]], lr: float) -> torch.optim.Optimizer:
-    return torch.optim.SGD(groups, lr=lr, momentum=MOMENTUM)
-
-
 def _scaled_step(optimizer: torch.optim.Optimizer, scales: Mapping[nn.Parameter, Tensor]) -> None:
     before = {parameter: parameter.detach().clone() for parameter in scales}
     optimizer.step()
@@ -167,23 +162,10 @@ def _scaled_step(optimizer: torch.optim.Optimizer, scales: Mapping[nn.Parameter,
             parameter.copy_(torch.lerp(before[parameter], parameter, scale))
 
 
-def _up_down(step: int, steps: int, peak: float) -> float:
-    return peak * (1.0 - abs(2.0 * (step + 0.5) / steps - 1.0))
-
-
-def _cosine(step: int, steps: int, peak: float) -> float:
-    return learning_rate(step, steps, peak, "cosine")
-
-
-def _constant(step: int, steps: int, peak: float) -> float:
-    return peak
-
-
-_SHAPES: dict[Shape, Callable[[int, int, float], float]] = {
-    "cosine": _cosine,
-    "up-down": _up_down,
-    "constant": _constant,
-}
+def _rate(shape: Shape, step: int, steps: int, peak: float) -> float:
+    if shape == "up-down":
+        return peak * (1.0 - abs(2.0 * (step + 0.5) / steps - 1.0))
+    return learning_rate(step, steps, peak, shape)
 
 
 def plan_phases(
@@ -250,13 +232,12 @@ class Repair:
             BudgetExceeded: the budget does not cover one step.
             TrainingError: the loss is not finite.
         """
-        size = min(self.batch_size, len(problem.retain))
-        batches = problem.batches(problem.retain, size)
+        batches = problem.batches(problem.retain, self.batch_size)
         return Descent(lr=self.lr, shape=self.shape, optimizer=self.optimizer)(
             model,
             problem,
             lambda: problem.loss(model, next(batches)),
-            steps=plan(problem, 3.0 * size, share),
+            steps=plan(problem, 3.0 * batches.size, share),
             trainable=trainable,
             step_scale=step_scale,
         )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from unplug.core import CheckpointError, InputError, Registry, one_writer
+from unplug.core import CheckpointError, InputError, Registry
 from unplug.plugins import Checkpoint
 from unplug.sdk.learning.data import Dataset, Split
 from unplug.sdk.learning.training import Recipe, split_of
@@ -26,12 +26,12 @@ class Design(Protocol):
         recipe: Recipe,
         out: Path,
         *,
-        trunk: Checkpoint | None,
-        trunk_data: Dataset | None,
-        seed: int,
+        trunk: Checkpoint | None = None,
+        trunk_data: Dataset | None = None,
+        seed: int = 0,
         device: torch.device,
-        restart: bool,
-        show: bool,
+        restart: bool = False,
+        show: bool = True,
     ) -> Checkpoint:
         """Trains on the retain set of a split and saves; the record's ``design`` names the design
         and its settings.
@@ -87,12 +87,15 @@ def design_of(checkpoint: Checkpoint) -> str | None:
         return None
     name = str(facts.get("name")) if isinstance(facts, Mapping) else ""
     if name not in DESIGNS:
-        raise CheckpointError(
-            str(checkpoint.path),
-            f"its design {name!r} is not known here",
-            f"Known: {', '.join(DESIGNS)}",
-        )
+        why = f"its design {name!r} is not known here"
+        raise CheckpointError(str(checkpoint.path), why, f"Known: {', '.join(DESIGNS)}")
     return name
+
+
+def own_design(checkpoint: Checkpoint) -> Design | None:
+    """`design_of`, with the settings that the checkpoint was trained with."""
+    name = design_of(checkpoint)
+    return None if name is None else build_design(name, checkpoint.record["design"].get("settings"))
 
 
 def learned_by_design(original: Checkpoint) -> Split | None:
@@ -112,12 +115,8 @@ def request_price(
         DataError: a sample that is not in the model, or nobody would be left.
         CheckpointError: see `design_of`; or what the design keeps is broken.
     """
-    name = design_of(original)
-    if name is None:
-        return None
-    return build_design(name, original.record["design"].get("settings")).price(
-        original, dataset, forget_ids
-    )
+    design = own_design(original)
+    return None if design is None else design.price(original, dataset, forget_ids)
 
 
 def check_design_request(
@@ -136,20 +135,13 @@ def check_design_request(
         why = f"the model forgets by its design ({design}), exactly; another method would end that"
         raise InputError(f"method {method}", why, f"Leave `method` out (or: {design}, retrain)")
     if options:
-        raise InputError(
-            f"setting {next(iter(options))}",
-            f"the design {design} has no settings of a request",
-            "Leave it out",
-        )
+        why = f"the design {design} has no settings of a request"
+        raise InputError(f"setting {next(iter(options))}", why, "Leave it out")
     if budget is not None:
-        raise InputError(
-            f"budget {budget:g}",
-            f"the design {design} costs what the request needs",
-            "Leave it out",
-        )
+        why = f"the design {design} costs what the request needs"
+        raise InputError(f"budget {budget:g}", why, "Leave it out")
 
 
-@one_writer
 def check_design(
     name: str | None,
     settings: Mapping[str, Any] | None,
@@ -173,51 +165,3 @@ def check_design(
     if edges is not None and trunk is not None:
         why = "the groups are those of the `trunk`"
         raise InputError("`edges`", why, "Leave it out, or train another trunk")
-
-
-def train_forgettable(
-    design: str,
-    dataset: Dataset,
-    split: Split,
-    recipe: Recipe,
-    out: Path,
-    *,
-    trunk: Checkpoint | None = None,
-    trunk_data: Dataset | None = None,
-    settings: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    device: torch.device,
-    restart: bool = False,
-    show: bool = True,
-) -> Checkpoint:
-    """Trains a face-age predictor that is made to forget; see `Design.train`.
-
-    Args:
-        design: a name of `DESIGNS`.
-        dataset: personal data with ages.
-        split: its retain set is trained on.
-        recipe: of what is trained in epochs.
-        out: checkpoint folder.
-        trunk: an age predictor that never saw personal data.
-        trunk_data: what the trunk was trained on, or is trained on here.
-        settings: of the design.
-        seed: of everything random.
-        device: where to compute.
-        restart: drop an unfinished run instead of continuing it.
-        show: progress bars.
-
-    Raises:
-        InputError, DataError, CheckpointError, OutputError: see the design.
-    """
-    return build_design(design, settings).train(
-        dataset,
-        split,
-        recipe,
-        out,
-        trunk=trunk,
-        trunk_data=trunk_data,
-        seed=seed,
-        device=device,
-        restart=restart,
-        show=show,
-    )

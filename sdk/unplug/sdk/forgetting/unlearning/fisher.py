@@ -56,6 +56,7 @@ def importance(
         batch: Batch = tree_map(lambda value: value[None], sample)
         return measure(functional_call(model, (weights, buffers), batch.inputs), batch)[0]
 
+    # one gradient a sample: squares of a batch's gradient are something else
     of_each = vmap(grad(of_one), in_dims=(None, 0))
     total = {name: torch.zeros_like(value) for name, value in weights.items()}
     chunk = max(1, min(16, CHUNK_FLOATS // sum(value.numel() for value in weights.values())))
@@ -63,6 +64,7 @@ def importance(
         problem.meter.charge(forward=len(batch), backward=len(batch))
         with autocast(batch.device):
             gradients = of_each(weights, batch)
+        # summed as it comes: the gradients of one chunk are all that is held
         for name, gradient in gradients.items():
             total[name] += gradient.abs().pow(power).sum(dim=0)
     model.train(was_training)

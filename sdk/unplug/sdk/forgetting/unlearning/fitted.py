@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from unplug.sdk.learning.training import Batch
 
-from .descent import Descent, norms_fixed, plan
+from .descent import norms_fixed, plan
 from .distil import divergence
 from .method import ForgetProblem
-from .settings import Stepped, check_range
+from .settings import Stepped, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,24 +35,16 @@ class Fitted(Stepped, ABC):
         InputError: a value out of range.
     """
 
-    weight: float = 1.0
+    weight: float = within(0.0, 100.0, 1.0)
     lr: float = 7e-4
     batch_size: int = 24
-    forget_size: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        name = type(self).__name__.lower()
-        check_range(name, 0.0, 100.0, weight=self.weight)
-        check_range(name, 1, 65_536, forget_size=self.forget_size)
+    forget_size: int = within(1, 65_536, 8)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
         target_FG, size = self.targets(model, problem), min(self.forget_size, len(problem.forget))
-        retain, order = (
-            problem.batches(problem.retain, self.batch_size),
-            problem.orders(problem.forget, size),
-        )
+        retain = problem.batches(problem.retain, self.batch_size)
+        order = problem.orders(problem.forget, size)
 
         def loss() -> Tensor:
             with self.norms(model):
@@ -60,8 +52,7 @@ class Fitted(Stepped, ABC):
                 says_BG = problem.logits(model, problem.view(problem.forget.batch(index_B)))
             return kept + self.weight * divergence(says_BG, target_FG[index_B]).mean()
 
-        steps = plan(problem, 3.0 * (min(self.batch_size, len(problem.retain)) + size))
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+        return self.descend(model, problem, loss, plan(problem, 3.0 * (retain.size + size)))
 
     @abstractmethod
     def targets(self, model: nn.Module, problem: ForgetProblem) -> Tensor:

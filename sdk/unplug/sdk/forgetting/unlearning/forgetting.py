@@ -43,7 +43,7 @@ from unplug.sdk.learning.training import (
 
 from .access import ANSWERS, check_needs, shown_to
 from .budget import Cost, Meter, RetrainCost, seconds_per_sample, summary
-from .design import build_design, check_design_request, design_of
+from .design import check_design_request, design_of, own_design
 from .lineage import lineage_of
 from .memory import check_memory, memory_record
 from .method import DEFAULT_METHOD, ForgetProblem, Method, OutOfFold, TrainingHook, build_method
@@ -108,45 +108,30 @@ def forget(
     """
     for used in (original, oracle):
         if used is not None and out.resolve() == used.path.resolve():
-            raise OutputError(
-                str(out), "it is one of the models that this step reads", "Choose another `out`"
-            )
-    if design := design_of(original):
-        check_design_request(design, method, options, budget)
-        made = build_design(design, original.record["design"].get("settings"))
-        return made.forget(
-            original, dataset, forget_ids, out, refit=method == "retrain", device=device, show=show
+            why = "it is one of the models that this step reads"
+            raise OutputError(str(out), why, "Choose another `out`")
+    if (design := own_design(original)) is not None:
+        check_design_request(str(design_of(original)), method, options, budget)
+        refit = method == "retrain"
+        return design.forget(
+            original, dataset, forget_ids, out, refit=refit, device=device, show=show
         )
     method = method or DEFAULT_METHOD
-    built = build_method(method, options)
+    built, work = build_method(method, options), training_dir(out)
     if restart:
-        shutil.rmtree(training_dir(out), ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
     check_place(out)
     split = split or request_split(original, dataset, forget_ids)
     limit = budget if budget is not None else built.default_budget
     task = task or task_of(original, device=device, base=base)
     check_needs(built, [*task.lacks, *([] if outside else [ANSWERS])], withhold)
-    before = task.network(original.model)
+    before, count = task.network(original.model), len(dataset)
+    footprint = task.footprint(before, device)
     needed, free = check_memory(
-        built,
-        before,
-        task.recipe,
-        len(dataset),
-        device,
-        measured=task.footprint(before, device),
-        resident=task.resident(len(dataset)),
+        built, task.recipe, count, device, footprint, resident=task.resident(count)
     )
     sets = sets or task.sets(dataset, split, device, show=show)
     retrain = retrain_cost(before, split, task, sets, oracle)
-    marks = fingerprint(
-        method=method,
-        split=keyed(split).sha256,
-        seed=seed,
-        recipe=task.recipe.to_dict(),
-        torch=torch.__version__,
-        **task.facts(),
-    )
-    state = StateFile(path=training_dir(out) / "state.safetensors", fingerprint=marks)
     history: list[dict[str, Any]] = []
     model, cost = apply_method(
         built,
@@ -157,7 +142,7 @@ def forget(
         limit,
         seed=seed,
         withhold=withhold,
-        state=state,
+        state=_state(work, task, split, method, seed),
         show=show,
         history=history,
         outside_FG=None if outside is None else outside.logits(sets.forget.ids).to(device),
@@ -175,16 +160,24 @@ def forget(
             "cost": summary(cost, retrain, limit),
             "memory": memory_record(needed, free, device),
         },
-        "cost": {
-            "forward": cost.forward,
-            "backward": cost.backward,
-            "wall_s": cost.wall_s,
-            "device": describe_device(device),
-        },
+        "cost": cost.record(device),
     }
     save_checkpoint(task.stored(model).cpu(), out, record=record, card=task.card(record))
-    shutil.rmtree(training_dir(out), ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
     return load_checkpoint(out, expect=task.model_type)
+
+
+def _state(work: Path, task: StoredTask, split: Split, method: str, seed: int) -> StateFile:
+    """Where a retraining keeps its state, and what it must have in common with a later run."""
+    marks = fingerprint(
+        method=method,
+        split=keyed(split).sha256,
+        seed=seed,
+        recipe=task.recipe.to_dict(),
+        torch=torch.__version__,
+        **task.facts(),
+    )
+    return StateFile(path=work / "state.safetensors", fingerprint=marks)
 
 
 def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> Split:
@@ -202,11 +195,9 @@ def own_split(original: Checkpoint, dataset: Dataset) -> Split:
     # names are looked at once it is known that the data are the right ones
     split = split_of(original)
     if split.data_digest != dataset.digest:
-        raise DataError(
-            f"data {dataset.spec}",
-            f"it is not the data that {original.path} was trained on (digest differs)",
-            "Give the data spec of its training, unchanged",
-        )
+        why = f"it is not the data that {original.path} was trained on (digest differs)"
+        fix = "Give the data spec of its training, unchanged"
+        raise DataError(f"data {dataset.spec}", why, fix)
     return opened(split, dataset)
 
 
@@ -260,28 +251,19 @@ def check_oracle(oracle: Checkpoint, split: Split, recipe: Any) -> None:
     """Refuses a "retrained" model of another recipe or another retain set, and the original under
     its name.
     """
-    if oracle.sha256 == (oracle.record.get("lineage") or {}).get("original_sha256"):
-        raise CheckpointError(
-            str(oracle.path), "its weights are the original's: nothing was retrained", "Retrain it"
-        )
-    if oracle.record.get("recipe") != json.loads(json.dumps(recipe.to_dict())):
-        raise CheckpointError(
-            str(oracle.path),
-            "the retrained model has another recipe than the original",
-            "Retrain it",
-        )
-    theirs, split = keyed(split_of(oracle)), keyed(split)
-    same_data = theirs.data_digest == split.data_digest
-    if (
-        oracle.record.get("role") != "retrained"
-        or not same_data
-        or set(theirs.retain) != set(split.retain)
-    ):
-        raise CheckpointError(
-            str(oracle.path),
-            "it was not retrained on this request's retain set",
-            "Make it with `unplug forget --method retrain`",
-        )
+    record, place = oracle.record, str(oracle.path)
+    if oracle.sha256 == (record.get("lineage") or {}).get("original_sha256"):
+        why = "its weights are the original's: nothing was retrained"
+        raise CheckpointError(place, why, "Retrain it")
+    if record.get("recipe") != json.loads(json.dumps(recipe.to_dict())):  # tuples become lists
+        why = "the retrained model has another recipe than the original"
+        raise CheckpointError(place, why, "Retrain it")
+    theirs, ours = (
+        (part.data_digest, set(part.retain)) for part in (keyed(split_of(oracle)), keyed(split))
+    )
+    if record.get("role") != "retrained" or theirs != ours:
+        why = "it was not retrained on this request's retain set"
+        raise CheckpointError(place, why, "Make it with `unplug forget --method retrain`")
 
 
 @settled
@@ -338,29 +320,21 @@ def apply_method(
 
 def check_weights(model: nn.Module) -> None:
     """Refuses weights that are not numbers, which a loss need not show (batch norm hides much)."""
-    broken = [
-        name
-        for name, value in model.state_dict().items()
-        if value.is_floating_point() and not finite(value)
-    ]
-    if broken:
-        raise TrainingError(
-            "forget step",
-            f"its weights are not numbers ({broken[0]})",
-            "Lower the method's `lr=...`",
-        )
+    for name, value in model.state_dict().items():
+        if value.is_floating_point() and not finite(value):
+            why = f"its weights are not numbers ({name})"
+            raise TrainingError("forget step", why, "Lower the method's `lr=...`")
 
 
 def _step(name: str, method: Method, outside: OutOfFold | None) -> dict[str, Any]:
     """What was run: the method, its settings, what it read, and who answered for models that never
     saw the forget set.
     """
-    return {
-        "method": name,
-        "settings": {field.name: getattr(method, field.name) for field in fields(method)},  # type: ignore[arg-type]
-        "needs": list(method.needs),
-        **({"outside": outside.facts} if outside is not None and ANSWERS in method.needs else {}),
-    }
+    settings = {field.name: getattr(method, field.name) for field in fields(method)}  # type: ignore[arg-type]
+    step = {"method": name, "settings": settings, "needs": list(method.needs)}
+    if outside is not None and ANSWERS in method.needs:
+        step["outside"] = outside.facts
+    return step
 
 
 def _record(
@@ -372,16 +346,14 @@ def _record(
     model: nn.Module,
     seed: int,
 ) -> dict[str, Any]:
+    parts = {"retain": sets.train, "forget": sets.forget, "test": sets.test}
     return task.facts() | {
         "schema": task.schema,
         "data": dataset.facts,
         "split": keyed(split).to_dict(),
         "recipe": task.recipe.to_dict(),
         "seed": seed,
-        "metrics": {
-            name: task.metrics(model, part)
-            for name, part in (("retain", sets.train), ("forget", sets.forget), ("test", sets.test))
-        },
+        "metrics": {name: task.metrics(model, part) for name, part in parts.items()},
         **({"adopted": original.record["adopted"]} if "adopted" in original.record else {}),
         "lineage": lineage_of(original),
         "versions": versions(),

@@ -12,10 +12,7 @@ def lineage_of(original: Checkpoint) -> dict[str, Any]:
     their folders may be gone.
     """
     before = original.record.get("lineage") or {}
-    older = (
-        [before["original_sha256"], *before.get("ancestors", ())]
-        if "original_sha256" in before
-        else []
-    )
-    found = {"original": str(original.path), "original_sha256": original.sha256}
-    return {**found, "ancestors": older} if older else found
+    parent = {"original": str(original.path), "original_sha256": original.sha256}
+    if "original_sha256" not in before:
+        return parent
+    return parent | {"ancestors": [before["original_sha256"], *before.get("ancestors", ())]}

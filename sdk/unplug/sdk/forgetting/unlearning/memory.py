@@ -5,15 +5,14 @@ Sizes are bytes, B is the batch size.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from unplug.core import InsufficientMemoryError
-from unplug.sdk.forgetting.tasks import Footprint, footprint, image_bytes
+from unplug.sdk.forgetting.tasks import Footprint
 from unplug.sdk.learning.training import Recipe
 
 from .method import Method
@@ -27,6 +26,9 @@ TRANSIENT = 3
 # without it
 FRAGMENTS = 0.2
 SMALLEST_BATCH = 2  # batch norm
+
+
+NOT_BYTES = ("phase", "batch_size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +57,7 @@ class MemoryEstimate:
     @property
     def total(self) -> int:
         """Bytes of all parts together."""
-        return sum(
-            getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in ("phase", "batch_size")
-        )
+        return sum(value for name, value in asdict(self).items() if name not in NOT_BYTES)
 
 
 def estimate_memory(
@@ -68,7 +66,8 @@ def estimate_memory(
     recipe: Recipe,
     samples: int,
     batch_size: int | None = None,
-    resident: int | None = None,
+    *,
+    resident: int,
 ) -> MemoryEstimate:
     """The phase of a forget step that needs most.
 
@@ -81,50 +80,41 @@ def estimate_memory(
         method: its ``batch_size`` is used where it has one, else the recipe's; never more than
             there are samples.
         recipe: of the original.
-        samples: of all sets, resident on the device.
+        samples: of all sets.
         batch_size: instead of the method's.
-        resident: bytes of all samples on the device; None is that of images.
+        resident: bytes of all samples on the device.
     """
-    asked = (
-        batch_size
-        if batch_size is not None
-        else int(getattr(method, "batch_size", recipe.batch_size))
-    )
+    asked = batch_size or int(getattr(method, "batch_size", recipe.batch_size))
     size, recipes = (
         max(SMALLEST_BATCH, min(count, samples)) for count in (asked, recipe.batch_size)
     )
-    data = image_bytes(recipe.image_size, samples) if resident is None else resident
-    graphs = 2 if "forget data" in method.needs else 1
-    trains, copies = bool(getattr(method, "trains", True)), int(getattr(method, "copies", 1))
-    step = (
-        _training(measured, "step", size, data, graphs, copies)
-        if trains
-        else _running(measured, "step", size, data)
-    )
-    timing = _training(measured, "timing", recipes, data, 1, 1)
-    measuring = _running(measured, "measuring", min(measured.measured_at, samples), data)
+    if getattr(method, "trains", True):
+        graphs = 2 if "forget data" in method.needs else 1
+        copies = int(getattr(method, "copies", 1))
+        step = _training(measured, "step", size, resident, graphs, copies)
+    else:
+        step = _running(measured, "step", size, resident)
+    timing = _training(measured, "timing", recipes, resident, 1, 1)
+    measuring = _running(measured, "measuring", min(measured.measured_at, samples), resident)
     return max(step, timing, measuring, key=lambda phase: phase.total)
 
 
 def check_memory(
     method: Method,
-    model: nn.Module,
     recipe: Recipe,
     samples: int,
     device: torch.device,
-    free: int | None = None,
+    measured: Footprint,
     *,
-    measured: Footprint | None = None,
-    resident: int | None = None,
+    resident: int,
 ) -> tuple[MemoryEstimate, int | None]:
     """Refuses a forget step that would not fit.
 
     Args:
-        method, model, recipe: of the step.
+        method, recipe: of the step.
         samples: of all sets; they are not loaded yet.
         device: where the step will run.
-        free: bytes; None asks the device.
-        measured: of the model; None measures it on images.
+        measured: of the model.
         resident: see `estimate_memory`.
 
     Returns:
@@ -135,15 +125,12 @@ def check_memory(
         InsufficientMemoryError: with the largest batch size that would fit, or the word that none
             does.
     """
-    measured = footprint(model, recipe.image_size, device) if measured is None else measured
     needed = estimate_memory(measured, method, recipe, samples, resident=resident)
-    free = free_memory(device) if free is None else free
+    free = free_memory(device)
     if free is not None and needed.total > free:
-        raise InsufficientMemoryError(
-            "forget step",
-            f"needs about {gib(needed.total)} where {gib(free)} are free",
-            _advice(measured, method, recipe, samples, free, resident),
-        )
+        why = f"needs about {gib(needed.total)} where {gib(free)} are free"
+        advice = _advice(measured, method, recipe, samples, free, resident)
+        raise InsufficientMemoryError("forget step", why, advice)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     return needed, free
@@ -169,6 +156,7 @@ def gib(size: int) -> str:
 def _training(
     measured: Footprint, phase: str, size: int, data: int, graphs: int, copies: int
 ) -> MemoryEstimate:
+    # what autograd saved, of each graph that is alive at once
     activations = graphs * (measured.fixed + size * measured.per_sample)
     return MemoryEstimate(
         phase=phase,
@@ -191,6 +179,7 @@ def _running(measured: Footprint, phase: str, size: int, data: int) -> MemoryEst
 
 
 def _workspace(measured: Footprint, size: int, activations: int) -> int:
+    # alive for one layer's time, and for that of loading a batch
     passing = size * (TRANSIENT * measured.widest + VIEWS * measured.image)
     return round(passing + FRAGMENTS * (activations + passing))
 
@@ -201,15 +190,18 @@ def _advice(
     recipe: Recipe,
     samples: int,
     free: int,
-    resident: int | None,
+    resident: int,
 ) -> str:
     elsewhere = "free some memory, or take another `device` or fewer samples"
     size = getattr(method, "batch_size", None)
     if size is None:
         return f"It has no batch size of its own to lower: {elsewhere}"
+    # the next power of two below it, then half after half
     smaller = 2 ** ((int(size) - 1).bit_length() - 1) if size > SMALLEST_BATCH else 0
     while smaller >= SMALLEST_BATCH:
-        needed = estimate_memory(measured, method, recipe, samples, smaller, resident).total
+        needed = estimate_memory(
+            measured, method, recipe, samples, smaller, resident=resident
+        ).total
         if needed <= free:
             return f"Use `batch_size={smaller}` (needs about {gib(needed)})"
         smaller //= 2
@@ -228,62 +220,44 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
         root: of the system's ``proc`` and ``sys``.
     """
     if device.type == "cuda":
+        # reserved by torch and empty: it is handed out again without asking the driver
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + idle
-    found = [
-        value for value in (_available(root / "proc/meminfo"), *_groups(root)) if value is not None
-    ]
-    return min(found, default=None)
+    return min([*_available(root / "proc/meminfo"), *_groups(root)], default=None)
 
 
-def _available(meminfo: Path) -> int | None:
-    if not meminfo.is_file():
-        return None
-    lines = dict(
-        line.split(":", 1)
-        for line in meminfo.read_text(encoding="utf-8").splitlines()
-        if ":" in line
-    )
-    return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+
+
+def _available(meminfo: Path) -> list[int]:
+    lines = [line.split() for line in _lines(meminfo)]
+    return [int(words[1]) * 1024 for words in lines if words[:1] == ["MemAvailable:"]]
 
 
 def _groups(root: Path) -> list[int]:
     """What each control group around this process has left; file pages that can be dropped count as
     free.
     """
-    listing = root / "proc/self/cgroup"
-    if not listing.is_file():
-        return []
     left = []
-    for line in listing.read_text(encoding="utf-8").splitlines():
+    for line in _lines(root / "proc/self/cgroup"):
         _, kinds, path = line.split(":", 2)
+        # of another controller's tree (version 1)
         if kinds and "memory" not in kinds.split(","):
             continue
-        names = (
-            ("memory.max", "memory.current")
-            if not kinds
-            else ("memory.limit_in_bytes", "memory.usage_in_bytes")
-        )
+        # version 2 has one tree and no kinds, version 1 a tree for each
+        names = ("memory.max", "memory.current")
+        if kinds:
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
         base = root / "sys/fs/cgroup" / ("memory" if kinds else "")
         # Inside a container the path may be the host's, with only the group itself mounted at the
         # base.
         for group in {base, base / path.strip("/"), *(base / path.strip("/")).parents}:
-            if (
-                group.is_relative_to(base)
-                and (group / names[0]).is_file()
-                and (group / names[1]).is_file()
-            ):
-                limit = (group / names[0]).read_text(encoding="utf-8").strip()
-                if limit != "max" and int(limit) < NO_LIMIT:
-                    used = int((group / names[1]).read_text(encoding="utf-8"))
-                    left.append(max(0, int(limit) - used + _droppable(group / "memory.stat")))
+            if not group.is_relative_to(base):
+                continue
+            limit, used = (_lines(group / name) for name in names)
+            if limit and used and limit != ["max"] and int(limit[0]) < NO_LIMIT:
+                rows = dict(line.split() for line in _lines(group / "memory.stat"))
+                droppable = rows.get("total_inactive_file", rows.get("inactive_file", 0))
+                left.append(max(0, int(limit[0]) - int(used[0]) + int(droppable)))
     return left
-
-
-def _droppable(stat: Path) -> int:
-    rows = (
-        dict(line.split() for line in stat.read_text(encoding="utf-8").splitlines())
-        if stat.is_file()
-        else {}
-    )
-    return int(rows.get("total_inactive_file", rows.get("inactive_file", 0)))

@@ -69,6 +69,7 @@ class ForgetProblem:
         Raises:
             InputError: a batch of one, and a batch norm behind the pooling that needs two to train.
         """
+        # charged before it runs, so that a budget is never exceeded by one batch
         passes = len(batch)
         self.meter.charge(forward=passes, backward=passes if torch.is_grad_enabled() else 0)
         try:
@@ -106,19 +107,35 @@ class ForgetProblem:
         """The batch as the recipe augments it."""
         return self.retain.view(batch, self.recipe.augment, self.generator)
 
+    def batches(self, data: SampleSet, batch_size: int) -> Batches:
+        """Endless augmented batches of a set, reshuffled every epoch."""
+        return Batches(self, data, batch_size)
+
     def orders(self, data: SampleSet, batch_size: int) -> Iterator[Tensor]:
         """Endless indices (B,) into a set, reshuffled every epoch; smaller sets come whole."""
         if len(data) == 0:
             raise InputError(
                 "forget step", "a set that the method reads is empty", "Choose another method"
             )
+        # the generator of the problem: one seed decides every order of a run
         while True:
             yield from data.shuffled(min(batch_size, len(data)), self.generator)
 
-    def batches(self, data: SampleSet, batch_size: int) -> Iterator[Batch]:
-        """The augmented batches of `orders`."""
-        for index_B in self.orders(data, batch_size):
-            yield self.view(data.batch(index_B))
+
+class Batches(Iterator[Batch]):
+    """The augmented batches of `ForgetProblem.orders`.
+
+    Attributes:
+        size: samples of each but the last of an epoch; fewer than were asked for of a smaller set.
+    """
+
+    def __init__(self, problem: ForgetProblem, data: SampleSet, batch_size: int) -> None:
+        self.size = min(batch_size, len(data))
+        orders = problem.orders(data, batch_size)
+        self._views = (problem.view(data.batch(index_B)) for index_B in orders)
+
+    def __next__(self) -> Batch:
+        return next(self._views)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +266,7 @@ def with_settings(default: T, options: Mapping[str, Any], what: str) -> T:
             raise InputError(
                 what, f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}"
             )
+        # of the default: text from a command line becomes what the method computes with
         kind = type(getattr(default, key))
         try:
             values[key] = kind(given)

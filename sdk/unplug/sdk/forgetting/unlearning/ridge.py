@@ -89,6 +89,7 @@ class RidgeHead:
                 "they do not belong together",
             )
         ones = x_NF.new_ones(1)
+        # a power of two above each column's largest value: dividing by it rounds nothing
         largest_K = torch.cat(
             [
                 part.double().to(x_NF.device)
@@ -116,6 +117,7 @@ class RidgeHead:
             raise _misfit(
                 "sums", f"{sums_LT.dtype} of shape {list(sums_LT.shape)} belong to another head"
             )
+        # the other triangle is the mirror image: the products are symmetric
         levels_LKK = torch.empty_like(self._levels_LKK)
         levels_LKK[:, row_T, column_T] = sums_LT
         levels_LKK[:, column_T, row_T] = sums_LT
@@ -124,6 +126,7 @@ class RidgeHead:
     @property
     def samples(self) -> int:
         """How many samples the statistics hold."""
+        # the column of ones times itself counts samples, in units of its slice
         ones = self.features
         return int(self._levels_LKK[0, ones, ones]) >> 2 * (BITS - int(self._exponent_K[ones]))
 
@@ -134,6 +137,7 @@ class RidgeHead:
             InputError: another width, numbers that are not finite or over 16 times the largest of
                 the fit, too many samples.
         """
+        # kept aside until all checks hold: a refusal changes nothing
         levels_LKK = self._levels_LKK + self._products(x_NF, y_NG)
         if self.samples + len(x_NF) > MAX_SAMPLES:
             raise _misfit(
@@ -158,6 +162,7 @@ class RidgeHead:
             raise _misfit(
                 f"removing {len(x_RF)} of {self.samples} samples", "no sample would be left"
             )
+        # only a necessary condition: strangers who leave a sum of squares pass
         if not known and _indefinite(self._gram(levels_LKK)):
             raise _misfit(
                 f"removing {len(x_RF)} samples",
@@ -195,6 +200,7 @@ class RidgeHead:
         parts = []
         for x_BF, y_BG in zip(x_NF.double().split(CHUNK), y_NG.double().split(CHUNK), strict=True):
             x_BP = torch.cat([x_BF, x_BF.new_ones(len(x_BF), 1)], dim=1) * scale_P
+            # h = |L^-1 x'|^2 with L the Cholesky factor: the inverse is never formed
             half_PB = torch.linalg.solve_triangular(factor_PP, x_BP.T, upper=False)
             left_B1 = 1.0 - half_PB.square().sum(0)[:, None]
             parts.append(y_BG - (y_BG - x_BF @ weight_GF.T - bias_G) / left_B1)
@@ -213,8 +219,10 @@ class RidgeHead:
         gram_KK = self._gram(self._levels_LKK)
         gram_PP, cross_PG = gram_KK[:split, :split], gram_KK[:split, split:]
         penalty_P = torch.full_like(gram_PP[0], self.lam)
+        # the bias is not penalized
         penalty_P[-1] = 0.0
         gram_PP = gram_PP + penalty_P.diag()
+        # features of any range: after this the diagonal is 1, which Cholesky loses least on
         scale_P = gram_PP.diagonal().rsqrt()
         factor_PP, failed = torch.linalg.cholesky_ex(gram_PP * scale_P[:, None] * scale_P)
         if int(failed):
@@ -235,6 +243,7 @@ class RidgeHead:
         for slices_SNK in self._slices(x_NF, y_NG):
             for first in range(self.slices):
                 for second in range(first, self.slices):
+                    # at most 2^13 products of 40 bits: exact in float64, whatever the order of the sum
                     exact_KK = (slices_SNK[first].T @ slices_SNK[second]).to(torch.int64)
                     total_LKK[first + second] += (
                         exact_KK if first == second else exact_KK + exact_KK.T
@@ -260,6 +269,7 @@ class RidgeHead:
                 )
             slices = []
             for _ in range(self.slices):
+                # what a slice rounds away is the next one's to hold; all three steps are exact
                 z_BK = z_BK * 2.0**BITS
                 slices.append(z_BK.round())
                 z_BK = z_BK - slices[-1]
@@ -268,6 +278,7 @@ class RidgeHead:
     def _gram(self, levels_LKK: Tensor) -> Tensor:
         """The integers as one float64 matrix (K, K), smallest parts first."""
         gram_KK = torch.zeros_like(levels_LKK[0], dtype=torch.float64)
+        # the small parts first, or they are rounded away one by one
         for level in reversed(range(len(levels_LKK))):
             gram_KK = gram_KK + levels_LKK[level].double() * 2.0 ** (-BITS * (level + 2))
         grow_K = _power(self._exponent_K)
@@ -290,6 +301,7 @@ def best_scale(score_NG: Tensor, target_NG: Tensor) -> float:
     """argmin_s mean CE(s z, t) on [0, 1000] by bisection: the derivative sum_g (softmax(s z) - t)_g
     z_g rises with s.
     """
+    # to 1000 / 2^50, about 1e-12
     low, high = 0.0, MAX_SCALE
     for _ in range(HALVINGS):
         middle = (low + high) / 2

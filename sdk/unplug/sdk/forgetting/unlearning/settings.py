@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
 
 from unplug.core import InputError
+from unplug.sdk.forgetting.tasks import Need
 
-from .descent import Optimizer, Repair
+from .descent import Descent, Optimizer, Repair, Shape
+from .method import ForgetProblem
 
 
 def check_range(method: str, low: float, high: float, **values: float) -> None:
@@ -27,13 +32,25 @@ def check_range(method: str, low: float, high: float, **values: float) -> None:
             raise InputError(f"{method} {name}={value}", "out of range", f"Use {low:g} to {high:g}")
 
 
-def check_descent(lr: float, batch_size: int, optimizer: Optimizer) -> None:
-    """Refuses what `Repair` and `Descent` refuse, before any work is done.
+def within(low: float, high: float, default: Any) -> Any:
+    """A setting with its default, which `check_settings` holds to [low, high]."""
+    return field(default=default, metadata={"range": (low, high)})
+
+
+def check_settings(method: Any, name: str | None = None) -> None:
+    """Refuses settings of a method that are out of the range that `within` gave them.
+
+    Args:
+        method: a frozen dataclass of settings.
+        name: in the message; None is that of its class.
 
     Raises:
-        InputError: a value out of range.
+        InputError: naming the first such setting.
     """
-    Repair(lr=lr, batch_size=batch_size, optimizer=optimizer)
+    for setting in fields(method):
+        if "range" in setting.metadata:
+            value = {setting.name: getattr(method, setting.name)}
+            check_range(name or type(method).__name__.lower(), *setting.metadata["range"], **value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +70,28 @@ class Stepped:
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 
+    needs: ClassVar[tuple[Need, ...]]
     default_budget: ClassVar[float | None] = 0.05
+    name: ClassVar[str | None] = None
+    """In messages; None is that of the class in small letters."""
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        # refuses what they refuse, before any work is done
+        Repair(lr=self.lr, batch_size=self.batch_size, optimizer=self.optimizer)
+        check_settings(self, self.name)
+
+    def descend(
+        self,
+        model: nn.Module,
+        problem: ForgetProblem,
+        loss: Callable[[], Tensor],
+        steps: int,
+        *,
+        lr: float | None = None,
+        shape: Shape = "cosine",
+        **how: Any,
+    ) -> nn.Module:
+        """`Descent` with the method's optimizer, at its peak rate or another."""
+        rate = self.lr if lr is None else lr
+        descent = Descent(lr=rate, shape=shape, optimizer=self.optimizer)
+        return descent(model, problem, loss, steps=steps, **how)

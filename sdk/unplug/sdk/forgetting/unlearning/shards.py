@@ -41,14 +41,12 @@ class ShardPlan:
     def __post_init__(self) -> None:
         if min(self.shards, self.slices) < 1 or self.shards * self.slices > MAX_PARTS:
             why = f"out of range (1 to {MAX_PARTS} parts in all, since each keeps its weights)"
-            raise InputError(
-                f"shards={self.shards} slices={self.slices}",
-                why,
-                "Use for example 5 shards of 3 slices",
-            )
+            what = f"shards={self.shards} slices={self.slices}"
+            raise InputError(what, why, "Use for example 5 shards of 3 slices")
 
     def place(self, sample: str) -> tuple[int, int]:
         """(shard, slice) of a sample id, by its SHA-256: taking one away moves no other."""
+        # 64 bits: modulo a few hundred parts nobody sees that they are not quite alike
         number = int.from_bytes(hashlib.sha256(sample.encode()).digest()[:8], "big")
         return number % self.shards, number // self.shards % self.slices
 
@@ -56,13 +54,13 @@ class ShardPlan:
         """The ids of each slice of each shard, sorted, so that the order they came in decides
         nothing.
         """
-        found: list[list[list[str]]] = [
+        parts: list[list[list[str]]] = [
             [[] for _ in range(self.slices)] for _ in range(self.shards)
         ]
         for sample in sorted(ids):
             shard, number = self.place(sample)
-            found[shard][number].append(sample)
-        return found
+            parts[shard][number].append(sample)
+        return parts
 
     def epochs(self, total: int) -> list[int]:
         """Epochs of each stage, from those of a whole training; stage r runs over slices 0 to r.
@@ -73,6 +71,7 @@ class ShardPlan:
         Raises:
             InputError: more slices than epochs allow.
         """
+        # an epoch of each stage: stage r sees (r + 1) / R of the data, in all (R + 1) / 2 epochs
         each = 2 * total // (self.slices + 1)
         if each < 1:
             why = f"{total} epochs are too few for them"
@@ -114,17 +113,17 @@ class SisaEnsemble(nn.Module):
         """The logits (B, G) under the name that the members use; ``expected_age`` (B, 1) where they
         have one.
         """
-        said = [
-            member(*inputs)
-            for member, slices in zip(self.members, self.parts, strict=True)
-            if any(slices)
-        ]
-        log_SBG = torch.stack([outputs[self.output].float().log_softmax(dim=1) for outputs in said])
-        joint = {self.output: log_SBG.logsumexp(dim=0) - math.log(len(said))}
-        if "expected_age" in said[0]:
-            joint["expected_age"] = torch.stack(
-                [outputs["expected_age"].float() for outputs in said]
-            ).mean(dim=0)
+        pairs = zip(self.members, self.parts, strict=True)
+        answers = [member(*inputs) for member, slices in pairs if any(slices)]
+
+        def stacked(name: str) -> Tensor:
+            return torch.stack([outputs[name].float() for outputs in answers])
+
+        # a mean of probabilities, taken in logarithms: exp would underflow
+        log_SBG = stacked(self.output).log_softmax(dim=2)
+        joint = {self.output: log_SBG.logsumexp(dim=0) - math.log(len(answers))}
+        if "expected_age" in answers[0]:
+            joint["expected_age"] = stacked("expected_age").mean(dim=0)
         return joint
 
 
@@ -165,13 +164,11 @@ def train_shard(
         model.load_state_dict(start)
     for number in range(first, plan.slices):
         seen = sorted(sample for ids in parts[: number + 1] for sample in ids)
-        model = train_stage(
-            task, model, data.subset([position[sample] for sample in seen]), plan, shard, number
-        )
+        part = data.subset([position[sample] for sample in seen])
+        model = train_stage(task, model, part, plan, shard, number)
         if number < plan.slices - 1:
-            states.append(
-                {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
-            )
+            weights = model.state_dict().items()
+            states.append({name: value.detach().cpu().clone() for name, value in weights})
     return model.eval(), states
 
 
@@ -179,6 +176,7 @@ def train_stage(
     task: Task, model: nn.Module, data: SampleSet, plan: ShardPlan, shard: int, number: int
 ) -> nn.Module:
     """The recipe on the slices so far, with fresh optimizer state; returns the averaged weights."""
+    # from the slices so far alone: what later ones would add must not be in the weights after this
     if len(data):
         task.refresh(model, data)
     if len(data) < 2:  # batch norm; the weights stay as they are
@@ -190,11 +188,8 @@ def train_stage(
             model, average, data, task, optimizer, (plan.seed, shard, number, epoch), epochs=epochs
         )
         if not math.isfinite(loss):
-            raise TrainingError(
-                "training",
-                f"the loss of shard {shard} is not a number",
-                "Lower `lr` or check the data",
-            )
+            why = f"the loss of shard {shard} is not a number"
+            raise TrainingError("training", why, "Lower `lr` or check the data")
     return average.eval()
 
 

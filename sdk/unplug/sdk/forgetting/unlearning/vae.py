@@ -54,6 +54,7 @@ class VAE(nn.Module):
         """
         mean_BZ, log_var_BZ = self.encoder(z_BF).chunk(2, dim=1)
         decoded_BF = self.decoder(mean_BZ + (0.5 * log_var_BZ).exp() * noise_BZ)
+        # KL of a Gaussian from the standard one, in closed form
         kl_B: Tensor = 0.5 * (mean_BZ.square() + log_var_BZ.exp() - 1.0 - log_var_BZ).sum(dim=1)
         error_B: Tensor = (z_BF - decoded_BF).square().sum(dim=1)
         value: Tensor = (error_B + KL_WEIGHT * kl_B).mean()
@@ -96,6 +97,7 @@ def fit_vae(
     size = min(BATCH, len(z_NF))
     cost = vae_cost(vae, problem, model)
     steps = min(steps, plan(problem, 3.0 * size * cost, share))
+    # the meter counts passes of the network: the VAE's are worth a fraction of one each
     samples = math.ceil(steps * size * cost)
     problem.meter.charge(forward=samples, backward=samples)
     optimizer = torch.optim.Adam(vae.parameters(), lr=LR)
@@ -117,5 +119,6 @@ def vae_cost(vae: VAE, problem: ForgetProblem, model: nn.Module) -> float:
     one = problem.retain.batch(torch.zeros(1, dtype=torch.long, device=problem.retain.device))
     with FlopCounterMode(display=False) as counter:
         problem.outputs(model, one)
+    # a linear layer multiplies and adds once a weight; the counter counts both
     weights = sum(parameter.numel() for parameter in vae.parameters() if parameter.ndim == 2)
     return 2.0 * weights / float(counter.get_total_flops())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -133,49 +133,46 @@ def load_dataset(
     source = parse_spec(spec)
     listing: Listing = source.listing()
     prints = _checked_ids(listing.samples, fingerprints(source, listing.samples, show))
-    problems = list(listing.problems)
-    problems += [item for item in prints if isinstance(item, SampleProblem)]
-    positions = [position for position, item in enumerate(prints) if isinstance(item, bytes)]
-    readable = [
-        (listing.samples[position], item)
-        for position, item in enumerate(prints)
-        if isinstance(item, bytes)
-    ]
-    array, bad = pixels(
-        spec,
-        source,
-        [sample for sample, _ in readable],
-        positions,
-        [item for _, item in readable],
-        size,
-        show,
+    positions = [place for place, content in enumerate(prints) if isinstance(content, bytes)]
+    samples = [listing.samples[place] for place in positions]
+    contents = [content for content in prints if isinstance(content, bytes)]
+    array, bad = pixels(spec, source, samples, positions, contents, size, show)
+    problems = (
+        *listing.problems,
+        *(problem for problem in prints if isinstance(problem, SampleProblem)),
+        *(SampleProblem(id=samples[row].id, reason=why) for row, why in sorted(bad.items())),
     )
-    problems += [
-        SampleProblem(id=readable[position][0].id, reason=reason)
-        for position, reason in sorted(bad.items())
-    ]
-    kept = [(row, sample, item) for row, (sample, item) in enumerate(readable) if row not in bad]
-    _report(spec, problems, len(kept), on_bad)
+    rows = [row for row in range(len(samples)) if row not in bad]
+    _report(spec, problems, len(rows), on_bad)
     told = (*listing.told, *told_of_people(listing.samples))
     for line in told if show and tells else ():
         tell(f"{spec}: {line}")
-    digest = hashlib.sha256()
-    for _, sample, item in kept:
-        person = sample.subject if sample.written is None else sample.written
-        digest.update(repr((sample.id, sample.age, sample.label, person, item.hex())).encode())
     return Dataset(
         spec=spec,
         images=array,
-        rows=np.array([row for row, _, _ in kept], dtype=np.int64),
-        samples=tuple(sample for _, sample, _ in kept),
-        problems=tuple(problems),
+        rows=np.array(rows, dtype=np.int64),
+        samples=tuple(samples[row] for row in rows),
+        problems=problems,
         left_out=listing.left_out,
-        digest=digest.hexdigest(),
+        digest=_digest((samples[row], contents[row]) for row in rows),
         classes=listing.classes,
         age_edges=listing.age_edges,
         eyes=listing.eyes,
         told=told,
     )
+
+
+def _digest(contents: Iterable[tuple[Sample, bytes]]) -> str:
+    """SHA-256 over samples and the hashes of their contents.
+
+    It covers a name as it is written: models that were trained before names had one Unicode form
+    know their data again.
+    """
+    digest = hashlib.sha256()
+    for sample, content in contents:
+        person = sample.subject if sample.written is None else sample.written
+        digest.update(repr((sample.id, sample.age, sample.label, person, content.hex())).encode())
+    return digest.hexdigest()
 
 
 def _checked_ids(
@@ -186,20 +183,18 @@ def _checked_ids(
     """
     seen: dict[str, str] = {}
     checked: list[bytes | SampleProblem] = []
-    for sample, item in zip(samples, prints, strict=True):
+    for sample, content in zip(samples, prints, strict=True):
         name, same = sample.id, unicodedata.normalize("NFC", sample.id)
+        why = None
         if any("\ud800" <= letter <= "\udfff" for letter in name):
-            item = SampleProblem(
-                id=ascii(name)[1:-1],
-                reason="its name is not UTF-8, so no forget file could name it",
-            )
+            name, why = ascii(name)[1:-1], "its name is not UTF-8, so no forget file could name it"
         elif same in seen:
             form = "" if seen[same] == name else ", in another Unicode form"
-            item = SampleProblem(id=name, reason=f"the id appears twice{form}")
-        elif why := _unaskable(sample):
-            item = SampleProblem(id=name, reason=f"{sample.place}: {why}" if sample.place else why)
-        checked.append(item)
-        seen.setdefault(same, name)
+            why = f"the id appears twice{form}"
+        elif unaskable := _unaskable(sample):
+            why = f"{sample.place}: {unaskable}" if sample.place else unaskable
+        checked.append(content if why is None else SampleProblem(id=name, reason=why))
+        seen.setdefault(same, sample.id)
     return checked
 
 

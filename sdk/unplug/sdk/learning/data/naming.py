@@ -37,15 +37,15 @@ def told_of_people(samples: Sequence[Sample]) -> tuple[str, ...]:
 
 
 def _nobody(samples: Sequence[Sample]) -> Iterator[str]:
-    found: dict[str, list[Sample]] = {}
+    strangers: dict[str, list[Sample]] = {}
     for sample in samples:
         if sample.subject is None and sample.written and sample.written.strip():
-            found.setdefault(sample.written, []).append(sample)
-    for text, own in found.items():
-        one = len(own) == 1
+            strangers.setdefault(sample.written, []).append(sample)
+    for text, pictures in strangers.items():
+        one = len(pictures) == 1
         yield (
-            f"subject {_name(text, own[0])} stands for nobody: {counted(len(own), 'picture')} of "
-            "unknown people, "
+            f"subject {_name(text, pictures[0])} stands for nobody: "
+            f"{counted(len(pictures), 'picture')} of unknown people, "
             f"{'which counts as a person' if one else 'each of which counts as a person'} of its "
             "own"
         )
@@ -59,21 +59,21 @@ def _two_forms(samples: Iterable[Sample]) -> Iterator[str]:
             forms.setdefault(sample.subject, {}).setdefault(
                 sample.written or sample.subject, sample
             )
-    merged = [(name, list(own.values())) for name, own in forms.items() if len(own) > 1]
-    for name, own in merged[:MOST_TOLD]:
+    merged = [(name, list(written.values())) for name, written in forms.items() if len(written) > 1]
+    for name, written in merged[:MOST_TOLD]:
         yield (
-            f"subject {_name(name, own[1])} is written in {len(own)} Unicode forms: all are one "
-            "person"
+            f"subject {_name(name, written[1])} is written in {len(written)} Unicode forms: all "
+            "are one person"
         )
     yield from _more(merged, "other names in several Unicode forms")
 
 
 def _changed(first: dict[str, Sample]) -> Iterator[str]:
-    found = [name for name in first if padded_name(name)]
-    if found:
+    padded = [name for name in first if padded_name(name)]
+    if padded:
         what = "looks as if a program had added to it: requests must name it so"
-        others = f"; {len(found) - 1} others too" if len(found) > 1 else ""
-        yield f"subject {_name(found[0], first[found[0]])} {what}{others}"
+        others = f"; {len(padded) - 1} others too" if len(padded) > 1 else ""
+        yield f"subject {_name(padded[0], first[padded[0]])} {what}{others}"
 
 
 def _rounded(first: dict[str, Sample]) -> Iterator[str]:
@@ -102,9 +102,9 @@ def _alike(first: dict[str, Sample]) -> Iterator[str]:
     yield from _more(pairs, "other names that are nearly alike")
 
 
-def _more(found: Sequence[object], what: str) -> Iterator[str]:
-    if len(found) > MOST_TOLD:
-        yield f"and {len(found) - MOST_TOLD} {what}"
+def _more(pairs: Sequence[object], what: str) -> Iterator[str]:
+    if len(pairs) > MOST_TOLD:
+        yield f"and {len(pairs) - MOST_TOLD} {what}"
 
 
 def _name(name: str, sample: Sample) -> str:

@@ -89,17 +89,17 @@ def whole_spec(spec: str) -> str:
 def held_in_cache() -> tuple[Held, ...]:
     """What the cache holds, and since when; by name of the data."""
     groups: dict[Path, list[Path]] = {}
-    for item in cache_entries(cache_dir())[0]:
+    for path in cache_entries(cache_dir())[0]:
         stem = (
-            item.name.removeprefix(".").removesuffix(".partial")
-            if item.name.endswith(".partial")
-            else item.name
+            path.name.removeprefix(".").removesuffix(".partial")
+            if path.name.endswith(".partial")
+            else path.name
         )
-        groups.setdefault(item.with_name(stem.partition(".")[0] or stem), []).append(item)
+        groups.setdefault(path.with_name(stem.partition(".")[0] or stem), []).append(path)
     return tuple(
         sorted(
             (_held(stem, paths) for stem, paths in groups.items()),
-            key=lambda item: (item.data or "", item.kind),
+            key=lambda entry: (entry.data or "", entry.kind),
         )
     )
 
@@ -184,9 +184,9 @@ def purge(held: Sequence[Held]) -> int:
     """
     with cache_alone() as root:
         ours = set(cache_entries(root)[0])
-        for item in held:
+        for entry in held:
             for path in sorted(
-                item.paths, key=lambda path: path.suffix == SUFFIX
+                entry.paths, key=lambda path: path.suffix == SUFFIX
             ):  # who it is of goes last
                 if path not in ours:
                     continue
@@ -196,4 +196,4 @@ def purge(held: Sequence[Held]) -> int:
                     raise OutputError(
                         str(path), error.strerror or str(error), "Delete it yourself"
                     ) from error
-    return sum(item.bytes for item in held)
+    return sum(entry.bytes for entry in held)

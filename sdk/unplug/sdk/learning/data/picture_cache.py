@@ -111,14 +111,16 @@ def decode_of_job(job: Any) -> Reply:
     pixels_NHWC = np.zeros((len(positions), size, size, 3), np.uint8)
     problems: list[dict[str, str] | None] = []
     for row, position in enumerate(positions):
-        found = _attempt(
+        result = _attempt(
             partial(job.kept["source"].decode, size=size), job.kept["samples"][position]
         )
         problems.append(
-            {"id": found.id, "reason": found.reason} if isinstance(found, SampleProblem) else None
+            {"id": result.id, "reason": result.reason}
+            if isinstance(result, SampleProblem)
+            else None
         )
-        if not isinstance(found, SampleProblem):
-            pixels_NHWC[row] = found
+        if not isinstance(result, SampleProblem):
+            pixels_NHWC[row] = result
     return Reply(values={"problems": problems}, arrays={"pixels": pixels_NHWC})
 
 
@@ -176,18 +178,19 @@ def pixels(
         A read-only memory map (N, size, size, 3), and position to reason of those that do not
         decode (their rows are 0).
     """
+    # The same bytes are other pixels to another source, which may cut a face out of them.
     owner = getattr(source, "pictures_of", source)
     key = hashlib.sha256(f"{FORMAT}/{type(owner).__name__}/{size}".encode())
-    for item in prints:
-        key.update(item)
+    for content in prints:
+        key.update(content)
     stem = use_cache() / f"{key.hexdigest()[:32]}-{size}px"
     array, notes = stem.with_suffix(".npy"), stem.with_suffix(".json")
     shape = (len(samples), size, size, 3)
-    if (found := open_array(array, shape, "uint8")) is not None and (
+    if (cached := open_array(array, shape, "uint8")) is not None and (
         noted := _read_bad(notes)
     ) is not None:
         note_people(array, spec, samples)
-        return found, noted
+        return cached, noted
     bad: dict[int, str] = {}
 
     def rows() -> Iterator[NDArray[np.uint8]]:

@@ -81,13 +81,13 @@ def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
         ) from error
     known = KnownNames(names)
     try:
-        found = (
+        named = (
             _from_json(text, known) if text.lstrip().startswith("{") else _from_lines(text, known)
         )
-        for number, name in enumerate(found, 1):
+        for number, name in enumerate(named, 1):
             if why := spoilt_name(name_form(name)):
                 raise ValueError(f"name {number}, {shown(name)!r}: {why}")
-        return found
+        return named
     except ValueError as error:
         why = f"not a valid request ({error})"
         raise DataError(
@@ -138,12 +138,12 @@ def named_samples(samples: Iterable[Sample]) -> dict[str, set[str]]:
     """Every name that a request can have in some data, a sample id or ``subject:NAME``, to the ids
     of its samples.
     """
-    found: dict[str, set[str]] = {}
+    ids: dict[str, set[str]] = {}
     for sample in samples:
-        found.setdefault(sample.id, set()).add(sample.id)
+        ids.setdefault(sample.id, set()).add(sample.id)
         if sample.subject is not None:
-            found.setdefault(f"{SUBJECT}{sample.subject}", set()).add(sample.id)
-    return found
+            ids.setdefault(f"{SUBJECT}{sample.subject}", set()).add(sample.id)
+    return ids
 
 
 def resolve_names(
@@ -171,40 +171,34 @@ def resolve_names(
     gone: dict[str, None] = {}
     unknown: list[str] = []
     for name in names:
-        if (
-            meant := name if name in samples else same.get(unicodedata.normalize("NFC", name))
-        ) is not None:
+        meant = name if name in samples else same.get(unicodedata.normalize("NFC", name))
+        if meant is not None:
             wanted |= samples[meant]
-        elif trained and (
-            left := learned & {stored_name(trained, form) for form in name_forms(name)}
-        ):
+            continue
+        forms = {stored_name(trained, form) for form in name_forms(name)} if trained else set()
+        if left := learned & forms:
             gone |= dict.fromkeys(left)
         else:
             unknown.append(name)
     if unknown:
-        listed = ", ".join(shown(name) for name in unknown[:3]) + (
-            ", ..." if len(unknown) > 3 else ""
-        )
-        note = (
-            "; a comment stands on a line of its own"
-            if any(" #" in name for name in unknown)
-            else ""
-        )
-        fix = f"`unplug data inspect SPEC --ids` lists the ids{note}"
-        raise DataError(
-            where,
-            f"{len(unknown)} unknown names ({listed}){KnownNames(samples).near(unknown)}",
-            fix,
-        )
+        raise _unknown(unknown, KnownNames(samples), where)
     return (*(name for name in dataset.ids if name in wanted), *gone)
 
 
+def _unknown(names: Sequence[str], known: KnownNames, where: str) -> DataError:
+    listed = ", ".join(shown(name) for name in names[:3]) + (", ..." if len(names) > 3 else "")
+    comment = any(" #" in name for name in names)
+    note = "; a comment stands on a line of its own" if comment else ""
+    why = f"{len(names)} unknown names ({listed}){known.near(names)}"
+    return DataError(where, why, f"`unplug data inspect SPEC --ids` lists the ids{note}")
+
+
 def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    pictures: dict[str, list[str]] = {}
     for sample in dataset.samples:
         if sample.subject is not None:
-            found.setdefault(sample.subject, []).append(sample.id)
-    return found
+            pictures.setdefault(sample.subject, []).append(sample.id)
+    return pictures
 
 
 def split_for(split: Split, dataset: Dataset, ids: Sequence[str]) -> Split:
@@ -241,9 +235,13 @@ def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
     """
     wanted, named = set(ids), _pictures_of(dataset)
     parts = []
-    for subject, own in named.items():
-        if taken := [name for name in own if name in wanted]:
-            share = f"all {len(own)}" if len(taken) == len(own) else f"{len(taken)} of {len(own)}"
+    for subject, theirs in named.items():
+        if taken := [name for name in theirs if name in wanted]:
+            share = (
+                f"all {len(theirs)}"
+                if len(taken) == len(theirs)
+                else f"{len(taken)} of {len(theirs)}"
+            )
             parts.append(f"{share} of subject {shown(subject)}")
     nobody = [
         sample.id for sample in dataset.samples if sample.subject is None and sample.id in wanted

@@ -6,7 +6,7 @@ A spec is ``KIND:ARGUMENT``: ``utkface:faces/``, ``csv:labels.csv``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, Registry, counted, expanded, person_named
+from unplug.core import DataError, Registry, expanded, person_named
 
 Partition = Literal["train", "validation", "test"]
 Eyes = tuple[tuple[float, float], tuple[float, float]]
@@ -204,30 +204,3 @@ def existing_dir(argument: str, kind: str) -> Path:
     if not path.is_dir():
         raise DataError(f"{kind}:{argument}", "no such folder", "Check the path after the colon")
     return path
-
-
-def not_empty(
-    samples: Sequence[Sample],
-    problems: Sequence[SampleProblem],
-    where: str,
-    expected: str,
-    left_out: Sequence[LeftOut] = (),
-) -> None:
-    """Refuses a folder in which nothing usable was found."""
-    if samples:
-        return
-    if problems:
-        first = problems[0]
-        raise DataError(
-            where,
-            f"of {counted(len(problems), 'file')} none can be used (first: {first.id}: "
-            f"{first.reason})",
-            expected,
-        )
-    number = counted(sum(item.count for item in left_out), "entry", "entries")
-    told = (
-        f" ({number} left out, the first: {left_out[0].first}: {left_out[0].reason})"
-        if left_out
-        else ""
-    )
-    raise DataError(where, f"it holds no samples{told}", expected)

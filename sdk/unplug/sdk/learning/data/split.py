@@ -118,38 +118,15 @@ class Split:
     @classmethod
     def from_dict(cls, raw: Any, where: str = "split") -> Split:
         """The inverse of `to_dict`; `DataError` where the hash or the shape is wrong."""
-        schema = raw.get("schema") if isinstance(raw, dict) else None
-        if schema not in (SCHEMA, KEYED):
-            raise DataError(
-                where,
-                f"schema {str(schema)[:60]!r} is not {SCHEMA} or {KEYED}",
-                "Make the split again",
-            )
-        shape = SHAPE if schema == SCHEMA else SHAPE | {"key": str}
-        for (
-            name,
-            kind,
-        ) in (
-            shape.items()
-        ):  # a text is iterable as a list is, and would name people of one letter each
-            value: Any = raw.get(name)
-            if type(value) is not kind or (
-                isinstance(value, list) and not all(map(_is_name, value))
-            ):
-                wanted = "list of names" if kind is list else kind.__name__
-                raise DataError(
-                    where, f"not a split file ({name} is no {wanted})", "Make the split again"
-                )
-        split = cls(
-            data_digest=raw["data_digest"],
-            seed=raw["seed"],
-            subject_disjoint=raw["subject_disjoint"],
-            train=tuple(raw["train"]),
-            validation=tuple(raw["validation"]),
-            test=tuple(raw["test"]),
-            forget=tuple(raw["forget"]),
-            key=raw["key"] if schema == KEYED else None,
-        )
+        why = _not_of_shape(raw)
+        if why is not None:
+            raise DataError(where, why, "Make the split again")
+        facts: dict[str, Any] = {
+            name: tuple(raw[name]) if kind is list else raw[name]
+            for name, kind in SHAPE.items()
+            if name != "sha256"
+        }
+        split = cls(**facts, key=raw["key"] if raw["schema"] == KEYED else None)
         parts = [name for part in PARTS for name in getattr(split, part)]
         if len(set(parts)) != len(parts) or not set(split.forget) <= set(split.train):
             raise DataError(
@@ -173,6 +150,20 @@ class Split:
             **{part: list(getattr(self, part)) for part in (*PARTS, "forget")},
             **({} if self.key is None else {"key": self.key}),
         }
+
+
+def _not_of_shape(raw: Any) -> str | None:
+    """Why some JSON is no split file, or None."""
+    schema = raw.get("schema") if isinstance(raw, dict) else None
+    if schema not in (SCHEMA, KEYED):
+        return f"schema {str(schema)[:60]!r} is not {SCHEMA} or {KEYED}"
+    for name, kind in (SHAPE if schema == SCHEMA else SHAPE | {"key": str}).items():
+        value: Any = raw.get(name)
+        # A text is iterable as a list is, and would name people of one letter each.
+        if type(value) is not kind or (isinstance(value, list) and not all(map(_is_name, value))):
+            wanted = "list of names" if kind is list else kind.__name__
+            return f"not a split file ({name} is no {wanted})"
+    return None
 
 
 def _is_name(value: object) -> bool:

@@ -27,7 +27,6 @@ HAIR: dict[str, RGB] = {
     "auburn": (118, 54, 38),
 }
 GREY_HAIR: RGB = (196, 194, 194)
-WHITE_HAIR: RGB = (238, 236, 232)
 
 EYES: dict[str, RGB] = {
     "brown": (104, 66, 38),

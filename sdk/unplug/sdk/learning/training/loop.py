@@ -30,6 +30,7 @@ def seeded(*key: int) -> Iterator[torch.Generator]:
     """
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         seed = 0
+        # Places count: (0, 1) and (1, 0) are other runs, and so is (0,) beside (0, 0).
         for part in key:
             seed = (seed * 1_000_003 + part + 1) % 2**63
         torch.manual_seed(seed)
@@ -68,6 +69,7 @@ def update_average(average: nn.Module, model: nn.Module, decay: float, step: int
     """average <- d average + (1 - d) model, with d = min(decay, (1 + step) / (10 + step)); integers
     are copied.
     """
+    # At d from the start, 1 / (1 - d) steps long the average would be mostly the first weights.
     keep = min(decay, (1 + step) / (10 + step))
     ours, theirs = average.state_dict(), model.state_dict()
     floats = [name for name in ours if ours[name].is_floating_point()]
@@ -154,9 +156,7 @@ def fit(
             row = {
                 "epoch": epoch + 1,
                 "train_loss": loss,
-                "validation_loss": metrics["loss"],
-                "validation_accuracy": metrics["accuracy"],
-                "validation_mae": metrics["mae"],
+                **{f"validation_{name}": metrics[name] for name in ("loss", "accuracy", "mae")},
                 "lr": optimizer.param_groups[0]["lr"],
                 "wall_s": round(spent, 3),
             }

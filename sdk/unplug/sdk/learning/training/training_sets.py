@@ -60,10 +60,10 @@ def edges_of(dataset: Dataset, chosen: Sequence[float] | None = None) -> tuple[f
         InputError: some were chosen, and the data know ages by their own groups only.
     """
     if chosen is not None and dataset.age_edges is not None:
-        own = ", ".join(f"{edge:g}" for edge in dataset.age_edges)
+        theirs = ", ".join(f"{edge:g}" for edge in dataset.age_edges)
         raise InputError(
             f"data {dataset.spec}",
-            f"it knows ages only as groups with the borders {own}",
+            f"it knows ages only as groups with the borders {theirs}",
             "Leave out `edges`",
         )
     return tuple(map(float, chosen or dataset.age_edges or AGE_EDGES))

@@ -141,62 +141,41 @@ def det_svg(traces: Sequence[Trace], *, name: str, title: str, width: int, least
     low = max(1e-3, min(least, 0.05))
     with canvas(width, min(width, 430)) as (figure, axes):
         for trace in traces:
-            colour = COLOUR[trace.role]
-            x_N, y_N = (_deviate(thin(values), low) for values in (trace.x_N, trace.y_N))
-            axes.plot(
-                x_N,
-                y_N,
-                color=colour,
-                linestyle=STYLES[trace.style % len(STYLES)],
-                label=trace.label,
-            )
-            for x, y, _ in trace.marks:
-                place = _deviate(np.array([x, y]), low)
-                axes.plot(
-                    *place,
-                    color=colour,
-                    marker=MARK[trace.role],
-                    markersize=6.5,
-                    markeredgecolor=PAPER,
-                )
+            _det_line(axes, trace, low)
         shown = [tick for tick in TICKS if low <= tick <= 0.95]
-        axes.set(
-            xlim=_deviate(np.array([low, 0.95]), low),
-            ylim=_deviate(np.array([low, 0.95]), low),
-            xticks=norm.ppf(shown),
-            yticks=norm.ppf(shown),
-        )
-        named = [f"{100 * tick:g}" for tick in shown]
-        axes.set_xticklabels(named)
-        axes.set_yticklabels(named)
+        named, ends = [f"{100 * tick:g}" for tick in shown], _deviate(np.array([low, 0.95]), low)
+        axes.set(xlim=ends, ylim=ends, xticks=norm.ppf(shown), yticks=norm.ppf(shown))
+        axes.set(xticklabels=named, yticklabels=named)
         finish(axes, title=title, x="minors who pass, %", y="adults who are rejected, %")
         legend_below(figure, axes)
         figure.draw_without_rendering()  # the layout is settled here, and names can be moved apart
         for trace in traces:
-            places = [_deviate(np.array([x, y]), low) for x, y, _ in trace.marks]
-            _name_marks(
-                axes,
-                [
-                    (float(x), float(y), mark[2])
-                    for (x, y), mark in zip(places, trace.marks, strict=True)
-                ],
-            )
-        spoken = "; ".join(
-            f"{trace.label}: "
-            + ", ".join(
-                f"{text} passes {100 * x:.1f} % and rejects {100 * y:.1f} %"
-                for x, y, text in trace.marks
-            )
-            for trace in traces
-        )
+            _name_marks(axes, trace, low)
+        spoken = "; ".join(f"{trace.label}: {_spoken_marks(trace)}" for trace in traces)
         return to_svg(figure, name, f"{title}. {spoken}.")
 
 
-def _name_marks(axes: Axes, marks: Sequence[tuple[float, float, str]]) -> None:
+def _det_line(axes: Axes, trace: Trace, low: float) -> None:
+    colour, style = COLOUR[trace.role], STYLES[trace.style % len(STYLES)]
+    x_N, y_N = (_deviate(thin(values), low) for values in (trace.x_N, trace.y_N))
+    axes.plot(x_N, y_N, color=colour, linestyle=style, label=trace.label)
+    mark: dict[str, Any] = {"marker": MARK[trace.role], "markersize": 6.5, "color": colour}
+    for x, y, _ in trace.marks:
+        axes.plot(*_deviate(np.array([x, y]), low), markeredgecolor=PAPER, **mark)
+
+
+def _spoken_marks(trace: Trace) -> str:
+    return ", ".join(
+        f"{text} passes {100 * x:.1f} % and rejects {100 * y:.1f} %" for x, y, text in trace.marks
+    )
+
+
+def _name_marks(axes: Axes, trace: Trace, low: float) -> None:
     """Names at the right of points of a falling curve, where nothing is drawn, each above the one
     below it.
     """
     floor = -np.inf
+    marks = [(*_deviate(np.array([x, y]), low).tolist(), text) for x, y, text in trace.marks]
     for x, y, text in sorted(marks, key=lambda mark: mark[1]):
         height = float(axes.transData.transform((x, y))[1]) * 72.0 / axes.figure.dpi
         top = max(height + 5.0, floor)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from .canvas import (
     COLOUR,
     DASHED,
     DOTTED,
-    GRID,
     INK,
     LINE,
     MARK,
@@ -30,6 +31,10 @@ from .canvas import (
     thin,
     to_svg,
 )
+
+if TYPE_CHECKING:
+    from unplug.core import Estimate
+    from unplug.sdk.evidence.auditing import Standing
 
 BINS = 20
 # beyond this percentile of all models the losses share the last bin, so that one outlier squeezes
@@ -61,6 +66,23 @@ class ForestRow:
     low: float | None
     high: float | None
 
+    @classmethod
+    def of(cls, label: str, role: str, estimate: Estimate | Standing) -> ForestRow:
+        """A row of a number with its interval."""
+        ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+        return cls(label=label, role=role, **ends)  # type: ignore[arg-type]
+
+
+def _draw(axes: Axes, line: Line, **style: Any) -> None:
+    axes.plot(
+        thin(line.x_N),
+        thin(line.y_N),
+        color=COLOUR[line.role],
+        linestyle=LINE[line.role],
+        label=line.label,
+        **style,
+    )
+
 
 def learning_svg(
     lines: Sequence[Line], *, name: str, title: str, unit: str, width: int, per: str = "epoch"
@@ -77,14 +99,7 @@ def learning_svg(
     """
     with canvas(width, 290) as (figure, axes):
         for line in lines:
-            axes.plot(
-                thin(line.x_N),
-                thin(line.y_N),
-                color=COLOUR[line.role],
-                linestyle=LINE[line.role],
-                label=line.label,
-                marker="o" if len(line.x_N) == 1 else None,
-            )
+            _draw(axes, line, marker="o" if len(line.x_N) == 1 else None)
         axes.set_ylim(0.0, 1.05 * max(float(line.y_N.max()) for line in lines) or 1.0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
         axes.grid(axis="x", visible=False)
@@ -109,14 +124,8 @@ def roc_svg(lines: Sequence[Line], *, name: str, title: str, width: int) -> str:
     with canvas(width, min(width, 420) + 16) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1.0, linestyle=DOTTED)
         for line in lines:
-            axes.plot(
-                thin(line.x_N),
-                thin(line.y_N),
-                color=COLOUR[line.role],
-                linestyle=LINE[line.role],
-                label=line.label,
-                drawstyle="steps-post" if len(line.x_N) <= MAX_POINTS else "default",
-            )
+            few = len(line.x_N) <= MAX_POINTS
+            _draw(axes, line, drawstyle="steps-post" if few else "default")
         ticks = np.linspace(0, 1, 6)
         axes.set(
             xlim=(-0.01, 1.01),
@@ -182,35 +191,33 @@ def forest_svg(
         if aim is not None:
             axes.axvline(aim, color=COLOUR["retrained"], linewidth=1.4, linestyle=DASHED)
         for place, row in enumerate(rows):
-            colour = COLOUR[row.role]
-            if row.low is not None and row.high is not None:
-                axes.plot(
-                    [row.low, row.high],
-                    [place, place],
-                    color=colour,
-                    linewidth=2.2,
-                    solid_capstyle="round",
-                )
-            axes.plot([row.value], [place], color=colour, marker=MARK[row.role], markersize=6.5)
-        known = (
-            guess,
-            aim,
-            *band,
-            *(part for row in rows for part in (row.value, row.low, row.high)),
-        )
-        ends = [part for part in known if part is not None]
-        axes.set(
-            ylim=(len(rows) - 0.4, -0.6),
-            xlim=_forest_limits(min(ends), max(ends), share=guess is not None),
-        )
-        axes.set_yticks(np.arange(len(rows)), labels=[row.label for row in rows])
-        axes.tick_params(axis="y", labelcolor=INK)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-        axes.grid(axis="y", visible=False)
-        axes.grid(axis="x", color=GRID)
+            _interval(axes, place, row, linewidth=2.2, solid_capstyle="round")
+            axes.plot(
+                row.value, place, color=COLOUR[row.role], marker=MARK[row.role], markersize=6.5
+            )
+        values = [*(value for value in (guess, aim) if value is not None), *band, *_values(rows)]
+        limits = _forest_limits(min(values), max(values), share=guess is not None)
+        _name_rows(axes, [row.label for row in rows], limits)
         finish(axes, x=x)
         head(figure, title)
         return to_svg(figure, name, spoken)
+
+
+def _values(rows: Sequence[ForestRow]) -> list[float]:
+    return [end for row in rows for end in (row.value, row.low, row.high) if end is not None]
+
+
+def _interval(axes: Axes, place: int, row: ForestRow, **style: Any) -> None:
+    if row.low is not None and row.high is not None:
+        axes.plot([row.low, row.high], [place, place], color=COLOUR[row.role], **style)
+
+
+def _name_rows(axes: Axes, labels: Sequence[str], limits: tuple[float, float]) -> None:
+    axes.set(ylim=(len(labels) - 0.4, -0.6), xlim=limits)
+    axes.set_yticks(np.arange(len(labels)), labels=labels)
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+    axes.grid(axis="y", visible=False)
 
 
 def strangers_svg(
@@ -239,33 +246,11 @@ def strangers_svg(
             alpha=0.55,
         )
         for place, row in enumerate(rows, 1):
-            if row.low is not None and row.high is not None:
-                axes.plot(
-                    [row.low, row.high],
-                    [place, place],
-                    color=COLOUR[row.role],
-                    alpha=0.22,
-                    linewidth=9,
-                )
-            axes.plot(
-                [row.value],
-                [place],
-                color=COLOUR[row.role],
-                linestyle="none",
-                marker=MARK[row.role],
-                markersize=7,
-            )
-        known = [
-            *others_R.tolist(),
-            *(part for row in rows for part in (row.value, row.low, row.high) if part is not None),
-        ]
-        axes.set(
-            ylim=(len(labels) - 0.4, -0.6), xlim=_forest_limits(min(known), max(known), share=False)
-        )
-        axes.set_yticks(np.arange(len(labels)), labels=labels)
-        axes.tick_params(axis="y", labelcolor=INK)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-        axes.grid(axis="y", visible=False)
+            _interval(axes, place, row, alpha=0.22, linewidth=9)
+            mark: dict[str, Any] = {"color": COLOUR[row.role], "marker": MARK[row.role]}
+            axes.plot(row.value, place, linestyle="none", markersize=7, **mark)
+        known = [*others_R.tolist(), *_values(rows)]
+        _name_rows(axes, labels, _forest_limits(min(known), max(known), share=False))
         finish(axes, x=x)
         head(figure, title)
         values = "; ".join(f"{row.label} {row.value:.2f}" for row in rows)
@@ -325,14 +310,8 @@ def loss_svg(
     """
     with canvas(340, 250) as (figure, axes):
         forget_E, unseen_E = shares(forget_F, edges_E), shares(unseen_U, edges_E)
-        axes.stairs(
-            forget_E,
-            edges_E,
-            fill=True,
-            color=COLOUR[role],
-            alpha=0.55,
-            label=f"forget set ({len(forget_F):,})",
-        )
+        filled: dict[str, Any] = {"fill": True, "color": COLOUR[role], "alpha": 0.55}
+        axes.stairs(forget_E, edges_E, label=f"forget set ({len(forget_F):,})", **filled)
         axes.stairs(
             unseen_E, edges_E, color=INK, linewidth=1.4, label=f"unseen ({len(unseen_U):,})"
         )
@@ -363,15 +342,7 @@ def groups_svg(
     """
     with canvas(340, 250) as (figure, axes):
         for line in lines:
-            axes.plot(
-                line.x_N,
-                line.y_N,
-                color=COLOUR[line.role],
-                linestyle=LINE[line.role],
-                marker=MARK[line.role],
-                markersize=4,
-                linewidth=1.4,
-            )
+            _draw(axes, line, marker=MARK[line.role], markersize=4, linewidth=1.4)
         axes.set(xlim=(-0.4, len(ages) - 0.6), ylim=(0.0, top))
         axes.set_xticks(
             range(len(ages)), labels=ages, rotation=45, ha="right", rotation_mode="anchor"

@@ -1,5 +1,4 @@
-"""Plots of latency: single runs, numbers of others, cold starts over time, and minutes at full
-load.
+"""Plots of latency: single runs, numbers of others, and minutes at full load.
 
 Two panels with one time axis where there is a temperature, never two scales in one panel. Shapes: N
 timed runs.
@@ -17,18 +16,14 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Curve
 from matplotlib.ticker import MaxNLocator
 
-from unplug.core import MINUS
-
 from .canvas import (
     COLOUR,
-    DASHED,
     DOTTED,
     GRID,
     INK,
     LOG_FROM,
     MUTED,
     PAPER,
-    ROOMY,
     Array,
     canvas,
     finish,
@@ -39,15 +34,9 @@ from .canvas import (
 )
 
 MAX_DOTS = 160  # of one artifact: enough to see the shape of the spread
-GOLDEN = (
-    0.6180339887498949  # its multiples modulo 1 spread evenly, so the dots need no random numbers
-)
-PANEL, HEAT = 230, 130
-LABEL_GAP = 0.075
-"""Of the panel's height: labels nearer than this would run into one another."""
-MAX_LABELS = 12
-FEW = 3  # lines that a narrow drawing names
-HALO: dict[str, Any] = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
+# its multiples modulo 1 spread evenly, so the dots need no random numbers
+GOLDEN = 0.6180339887498949
+PANEL, HEAT = 230, 130  # CSS pixels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,25 +53,12 @@ class Timing:
     ranked: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Starts:
-    """Cold starts of one row: when each began, its median over the row's, and whether the row is
-    ranked.
-    """
-
-    label: str
-    at_s: Sequence[float]
-    relative: Sequence[float]
-    ranked: bool
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Heat:
-    """What the device said of its temperature, and its own word for it where that is not "none"."""
+    """What the device said of its temperature."""
 
     at_s: Sequence[float]
     celsius: Sequence[float]
-    words: Sequence[tuple[float, str]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,126 +191,6 @@ def published_svg(bars: Sequence[tuple[str, float]], *, name: str, title: str, w
         return to_svg(figure, name, f"Published latency of {title}, not measured here: {spoken}.")
 
 
-def starts_svg(
-    rows: Sequence[Starts], heat: Heat | None, *, name: str, title: str, width: int
-) -> str:
-    """Draws the cold starts of every row over time, each relative to its row's median.
-
-    Args:
-        rows: one line each.
-        heat: drawn below; None where the device does not tell.
-        name: prefix of ids.
-        title: where and how it was measured.
-        width: CSS pixels.
-    """
-    with stacked(width, [PANEL + 40, *([HEAT] if heat else [])]) as (figure, panels):
-        upper = panels[0]
-        upper.axhline(1.0, color=MUTED, linewidth=1.0, linestyle=DOTTED)
-        for row in rows:
-            colour = COLOUR["unlearned"] if row.ranked else COLOUR["retrained"]
-            style = "-" if row.ranked else DASHED
-            upper.plot(
-                row.at_s,
-                row.relative,
-                color=colour,
-                linestyle=style,
-                marker="o",
-                markersize=4.5,
-                markeredgecolor=PAPER,
-                linewidth=1.4,
-                alpha=0.85,
-            )
-        last = max(at_s for row in rows for at_s in row.at_s)
-        upper.set_xlim(-0.02 * last, 1.02 * last)
-        values = [value for row in rows for value in row.relative]
-        low, high = min([0.95, *values]), max([1.05, *values])
-        upper.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
-        upper.yaxis.set_major_formatter(lambda value, _: _percent(value - 1.0))
-        _name_lines(upper, rows, at_the_end=width > ROOMY)
-        finish(
-            upper,
-            title=title,
-            y="cold start against its row",
-            x="" if heat else "seconds since the benchmark began",
-        )
-        if heat:
-            _draw_heat(panels[1], heat, "seconds since the benchmark began")
-            upper.tick_params(labelbottom=False)
-        spoken = "; ".join(
-            f"{row.label} {_percent(min(row.relative) - 1)} to {_percent(max(row.relative) - 1)}"
-            for row in rows[:MAX_LABELS]
-        )
-        warm = (
-            f" Temperature {min(heat.celsius):.0f} to {max(heat.celsius):.0f} degrees Celsius."
-            if heat
-            else ""
-        )
-        return to_svg(figure, name, f"Cold starts over time, {title}: {spoken}.{warm}")
-
-
-def _percent(share: float) -> str:
-    """A change, with its sign.
-
-    Example:
-        >>> _percent(0.05), _percent(-0.001)
-        ('+5 %', '0 %')
-    """
-    rounded = round(100 * share)
-    return f"{rounded:+d} %".replace("-", MINUS) if rounded else "0 %"
-
-
-def _name_lines(axes: Axes, rows: Sequence[Starts], *, at_the_end: bool) -> None:
-    """Names at the lines' ends, moved apart; without room there, only those that strayed most,
-    where they did.
-    """
-    bottom, top = axes.get_ylim()
-    gap = LABEL_GAP * (top - bottom)
-    if at_the_end:
-        height = bottom - gap
-        for row in sorted(rows, key=lambda row: row.relative[-1])[:MAX_LABELS]:
-            height = max(height + gap, row.relative[-1])
-            axes.annotate(
-                row.label,
-                (1.0, height),
-                xycoords=axes.get_yaxis_transform(),
-                xytext=(6, 0),
-                textcoords="offset points",
-                fontsize=9.5,
-                color=INK if row.ranked else MUTED,
-                ha="left",
-                va="center",
-            )
-            axes.plot(
-                [row.at_s[-1], axes.get_xlim()[1]],
-                [row.relative[-1], height],
-                color=GRID,
-                linewidth=0.9,
-                scalex=False,
-                scaley=False,
-                zorder=1,
-            )
-        return
-    taken: list[float] = []
-    for row in sorted(rows, key=lambda row: -max(abs(value - 1.0) for value in row.relative))[:FEW]:
-        place = max(range(len(row.relative)), key=lambda index: abs(row.relative[index] - 1.0))
-        height = row.relative[place]
-        if any(abs(height - other) < gap for other in taken):
-            continue
-        taken.append(height)
-        right = row.at_s[place] > sum(axes.get_xlim()) / 2
-        axes.annotate(
-            row.label,
-            (row.at_s[place], height),
-            xytext=(-8 if right else 8, 0),
-            textcoords="offset points",
-            fontsize=9.5,
-            color=INK,
-            ha="right" if right else "left",
-            va="center",
-            bbox=HALO,
-        )
-
-
 def load_svg(load: Load, heat: Heat | None, *, name: str, title: str, width: int) -> str:
     """Draws latency over minutes at full load.
 
@@ -372,14 +228,4 @@ def _draw_heat(axes: Axes, heat: Heat, x: str) -> None:
     low, high = min(heat.celsius), max(heat.celsius)
     axes.set_ylim(low - max(1.0, 0.15 * (high - low)), high + max(1.0, 0.3 * (high - low)))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
-    for at_s, word in heat.words:
-        axes.axvline(at_s, color=COLOUR["original"], linewidth=1.0, linestyle=DOTTED)
-        axes.annotate(
-            word,
-            (at_s, axes.get_ylim()[1]),
-            xytext=(4, -3),
-            textcoords="offset points",
-            fontsize=9.5,
-            va="top",
-        )
     finish(axes, y="°C", x=x)

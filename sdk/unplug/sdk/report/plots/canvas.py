@@ -95,6 +95,7 @@ def canvas(width: int, height: int) -> Iterator[tuple[Figure, Axes]]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever a user's matplotlibrc says, the page looks the same
         matplotlib.rcParams.update(_RC)
+        # Matplotlib counts in inches, of 72 points each.
         figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
         FigureCanvasSVG(figure)
         yield figure, figure.add_subplot()

@@ -72,9 +72,10 @@ def pareto_front(goods: Sequence[tuple[float, ...]]) -> list[bool]:
     """
     return [
         not any(
-            all(a >= b for a, b in zip(other, own, strict=True)) and other != own for other in goods
+            all(a >= b for a, b in zip(other, good, strict=True)) and other != good
+            for other in goods
         )
-        for own in goods
+        for good in goods
     ]
 
 
@@ -242,10 +243,10 @@ def _names(axes: Axes, points: Sequence[Point]) -> None:
             for spot in spots
             if _inside(spot[1], limits) and not any(_meet(spot[1], other) for other in taken)
         )
-        found = next(free, None if point.optional else spots[0])
-        if found is None:
+        spot = next(free, None if point.optional else spots[0])
+        if spot is None:
             continue
-        side, box = found
+        side, box = spot
         taken.append(box)
         note = axes.annotate(
             point.label,

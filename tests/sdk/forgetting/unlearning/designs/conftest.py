@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.forgetting.unlearning import ClosedForm, Shards, forget
+from unplug.sdk.forgetting.unlearning.designs.trunk import TrunkRows, rows_of
 from unplug.sdk.learning.data import Dataset, Split, load_dataset, make_split
 from unplug.sdk.learning.training import Recipe
 
@@ -35,18 +37,24 @@ class World:
     original: Checkpoint
 
     def without(
-        self,
-        ids: Sequence[str],
-        out: Path,
-        method: str | None = None,
-        *,
-        data: Dataset | None = None,
-        start: Checkpoint | None = None,
+        self, ids: Sequence[str], out: Path, method: str | None = None, **more: Any
     ) -> Checkpoint:
-        """The model after forgetting some samples."""
-        return forget(
-            start or self.original, data or self.personal, ids, method, out, device=CPU, show=False
-        )
+        """The model after forgetting some samples; `start` and `data` in place of the world's own."""
+        start, data = more.pop("start", self.original), more.pop("data", self.personal)
+        return forget(start, data, ids, method, out, device=CPU, show=False, **more)
+
+    def reads(self, gone: str) -> list[str]:
+        """The samples whose pictures are needed to take one out."""
+        return self.form.reads(self.form.load(self.original), [gone])
+
+    @property
+    def rows(self) -> TrunkRows:
+        """What the design sees of the retain set."""
+        return self.rows_of(self.split.retain)
+
+    def rows_of(self, ids: Sequence[str]) -> TrunkRows:
+        grid = self.original.record["design"]["grid"]
+        return rows_of(self.original.model, grid, self.personal, ids, CPU)
 
 
 @pytest.fixture(scope="session")
@@ -64,9 +72,9 @@ def worlds(
     personal: Dataset, consented: Dataset, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, World]:
     """By design; the first trains the trunk of all."""
-    split, folder, found = make_split(personal, seed=0), tmp_path_factory.mktemp("designs"), {}
+    split, folder, made = make_split(personal, seed=0), tmp_path_factory.mktemp("designs"), {}
     for design, form in FORMS.items():
-        trunk = load_checkpoint(folder / TRUNK) if found else None
+        trunk = load_checkpoint(folder / TRUNK) if made else None
         original = form.train(
             personal,
             split,
@@ -77,10 +85,10 @@ def worlds(
             device=CPU,
             show=False,
         )
-        found[design] = World(
+        made[design] = World(
             design=design, form=form, personal=personal, split=split, original=original
         )
-    return found
+    return made
 
 
 @pytest.fixture(scope="session", params=list(FORMS))

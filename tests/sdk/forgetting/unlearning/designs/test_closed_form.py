@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from unplug.core import DataError, InputError
 from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint
 from unplug.sdk.drawing.inference import load_head
-from unplug.sdk.forgetting.unlearning import ClosedForm, build_design, device_head
+from unplug.sdk.forgetting.unlearning import build_design, device_head
 from unplug.sdk.forgetting.unlearning.designs.closed_form import HeadSums, contribution
-from unplug.sdk.forgetting.unlearning.designs.trunk import check_apart, rows_of
+from unplug.sdk.forgetting.unlearning.designs.trunk import check_apart
 from unplug.sdk.learning.data import Dataset, load_dataset
 
-from .conftest import CPU, World
+from .conftest import World
 
 
 @pytest.fixture
@@ -31,38 +33,32 @@ def test_a_thousand_requests_in_a_row_leave_no_trace() -> None:
     """
     generator = torch.Generator().manual_seed(0)
     x_ND = torch.randn(60, 12, generator=generator, dtype=torch.float64).relu()
-    y_NK = torch.cat(
-        [torch.rand(60, 3, generator=generator), torch.rand(60, 1, generator=generator) * 100], 1
-    ).double()
+    y_NK = torch.rand(60, 4, generator=generator).double() * torch.tensor([1.0, 1.0, 1.0, 100.0])
+    digests = {f"s{row:02}": bytes([row] * 32) for row in range(60)}
+    names = list(digests)
 
-    def digests(rows: list[int]) -> dict[str, bytes]:
-        return {f"s{row:02}": bytes([row] * 32) for row in rows}
+    def added(sums: HeadSums, rows: list[int]) -> HeadSums:
+        sums.add(x_ND[rows], y_NK[rows], {names[row]: digests[names[row]] for row in rows})
+        return sums
 
-    sums, members = HeadSums.empty(12, 3), set(range(60))
-    sums.add(x_ND, y_NK, digests(sorted(members)))
-    for _ in range(1000):
-        row = int(torch.randint(60, (1,), generator=generator))
+    members = set(range(60))
+    sums = added(HeadSums.empty(12, 3), sorted(members))
+    for row in torch.randint(60, (1000,), generator=generator).tolist():
         if row in members and len(members) > 30:
-            sums.remove(x_ND[[row]], y_NK[[row]], [f"s{row:02}"])
+            sums.remove(x_ND[[row]], y_NK[[row]], [names[row]])
             members.discard(row)
         elif row not in members:
-            sums.add(x_ND[[row]], y_NK[[row]], digests([row]))
+            added(sums, [row])
             members.add(row)
-    fresh = HeadSums.empty(12, 3)
-    rest = sorted(members)
-    fresh.add(x_ND[rest], y_NK[rest], digests(rest))
+    fresh = added(HeadSums.empty(12, 3), sorted(members))
     assert torch.equal(sums.head.sums, fresh.head.sums) and sums.committed == fresh.committed
-    assert all(torch.equal(*pair) for pair in zip(sums.solve(0.01), fresh.solve(0.01), strict=True))
+    assert all(map(torch.equal, sums.solve(0.01), fresh.solve(0.01)))
 
 
 def test_the_head_is_the_ridge_regression_of_its_features(closed: World) -> None:
     """Against the textbook's solve in float64; features are rounded to 2^-14, hence the tolerance."""
     form, original = closed.form, closed.original
-    assert isinstance(form, ClosedForm)
-    rows = rows_of(
-        original.model, original.record["design"]["grid"], closed.personal, closed.split.retain, CPU
-    )
-    feature_ND, target_NK = contribution(original.model, rows)
+    feature_ND, target_NK = contribution(original.model, closed.rows)
     x_NP = torch.cat([feature_ND, torch.ones(len(feature_ND), 1, dtype=torch.float64)], 1)
     penalty_P = torch.full((x_NP.shape[1],), form.ridge * len(x_NP), dtype=torch.float64)
     penalty_P[-1] = 0.0
@@ -70,25 +66,23 @@ def test_the_head_is_the_ridge_regression_of_its_features(closed: World) -> None
     weight_KD, bias_K = form.load(original).solve(form.ridge)
     answers = feature_ND @ weight_KD.T + bias_K
     assert torch.allclose(answers, x_NP @ expected_PK, atol=2e-2, rtol=1e-3)
-    pixels = torch.from_numpy(
-        closed.personal.pixels(closed.personal.indices(closed.split.retain)).transpose(0, 3, 1, 2)
-    )
-    says = original.model(pixels / 255.0)["expected_age"][:, 0].double()
-    assert torch.allclose(says, answers[:, -1].clamp(0, 100), atol=0.2)
+    age = original.model(pixels(closed, closed.split.retain))["expected_age"][:, 0].double()
+    assert torch.allclose(age, answers[:, -1].clamp(0, 100), atol=0.2)
+
+
+def pixels(world: World, ids: Sequence[str]) -> Tensor:
+    image_NHWC = world.personal.pixels(world.personal.indices(ids))
+    return torch.from_numpy(image_NHWC).permute(0, 3, 1, 2) / 255.0
 
 
 def test_a_picture_adds_the_same_in_any_company(closed: World) -> None:
-    model, grid, names = (
-        closed.original.model,
-        closed.original.record["design"]["grid"],
-        closed.split.retain,
-    )
-    together = rows_of(model, grid, closed.personal, names, CPU)
-    feature_ND, _ = contribution(model, together)
+    names, together = closed.split.retain, closed.rows
+    feature_ND, _ = contribution(closed.original.model, together)
     for name in names[::9]:
-        alone = rows_of(model, grid, closed.personal, [name], CPU)
+        alone = closed.rows_of([name])
         assert alone.committed[name] == together.committed[name]
-        assert torch.equal(contribution(model, alone)[0][0], feature_ND[names.index(name)])
+        (feature_D,), _ = contribution(closed.original.model, alone)
+        assert torch.equal(feature_D, feature_ND[names.index(name)])
 
 
 def test_people_are_compared_by_picture_and_by_name(personal: Dataset, consented: Dataset) -> None:
@@ -102,14 +96,9 @@ def test_people_are_compared_by_picture_and_by_name(personal: Dataset, consented
 
 
 def test_settings_out_of_range() -> None:
-    for settings in (
-        {"ridge": "0"},
-        {"ridge": "1e308"},
-        {"ridge": "1e-320"},
-        {"random_features": "5000"},
-    ):
+    for setting in ("ridge=0", "ridge=1e308", "ridge=1e-320", "random_features=5000"):
         with pytest.raises(InputError, match="out of range"):
-            build_design("closed-form", settings)
+            build_design("closed-form", dict([setting.split("=")]))
 
 
 def test_a_phone_answers_and_forgets_as_the_checkpoint_does(closed: World, tmp_path: Path) -> None:
@@ -120,27 +109,19 @@ def test_a_phone_answers_and_forgets_as_the_checkpoint_does(closed: World, tmp_p
     gives other commitments.
     """
     original, gone = closed.original, list(closed.split.train[:3])
-    trunk = AgeTrunk.of(original.model)
-    save_checkpoint(trunk, tmp_path / "trunk", record={}, card="")
+    save_checkpoint(AgeTrunk.of(original.model), tmp_path / "trunk", record={}, card="")
     trunk = load_checkpoint(tmp_path / "trunk", expect="age-trunk").model
-    images_NCHW = (
-        torch.from_numpy(closed.personal.pixels(range(len(closed.personal))))
-        .permute(0, 3, 1, 2)
-        .float()
-        / 255
-    )
+    image_NCHW = pixels(closed, closed.personal.ids)
     with torch.no_grad():
-        features_NC, said = (
-            trunk(images_NCHW)["features"].double().numpy(),
-            original.model(images_NCHW),
-        )
+        features_NC = trunk(image_NCHW)["features"].double().numpy()
+        answers = original.model(image_NCHW)
     device_head(original, "0" * 64).save(tmp_path / "head.safetensors")
     head = load_head(tmp_path / "head.safetensors")
     for name, value in head.answer(features_NC).items():
-        np.testing.assert_allclose(value, said[name].numpy(), atol=2e-3)
+        np.testing.assert_allclose(value, answers[name].numpy(), atol=2e-3)
 
     server = closed.without(gone, tmp_path / "server")
-    rows = rows_of(original.model, original.record["design"]["grid"], closed.personal, gone, CPU)
+    rows = closed.rows_of(gone)
     for name, pooled_C, age in zip(gone, rows.pooled_NC.numpy(), rows.age_N.tolist(), strict=True):
         assert head.commitment(name, pooled_C, age) == rows.committed[name]
         head = head.remove(name, pooled_C, age)

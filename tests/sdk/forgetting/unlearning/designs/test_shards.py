@@ -14,11 +14,9 @@ import torch
 from unplug.core import InputError, TrainingError
 from unplug.sdk.forgetting.unlearning import Shards, build_design
 from unplug.sdk.forgetting.unlearning.designs.shards import MIDDLE, SPREAD, Tails
-from unplug.sdk.forgetting.unlearning.designs.trunk import rows_of
 from unplug.sdk.forgetting.unlearning.shards import ShardPlan
-from unplug.sdk.learning.data import load_dataset
 
-from .conftest import CPU, World, same
+from .conftest import World, same
 
 
 @pytest.fixture
@@ -27,7 +25,6 @@ def sharded(worlds: dict[str, World]) -> World:
 
 
 def loaded(world: World) -> tuple[Shards, Tails]:
-    assert isinstance(world.form, Shards)
     return world.form, world.form.load(world.original)
 
 
@@ -47,7 +44,7 @@ def test_the_network_says_the_mean_of_the_tails(sharded: World) -> None:
     image_BCHW = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         z_BC = (model.pooled(image_BCHW) - kept.mean_C) / kept.spread_C
-        said = model(image_BCHW)
+        told = model(image_BCHW)
     channels, outputs, answers = z_BC.shape[1], model.groups + 1, []
     for tail_P in kept.after_SRP[:, -1]:
         first, bias, last, final = tail_P.split(
@@ -58,9 +55,9 @@ def test_the_network_says_the_mean_of_the_tails(sharded: World) -> None:
             + final
         )
     mean_BK = torch.stack(answers).mean(0)
-    assert torch.allclose(said["age_logits"], mean_BK[:, :-1], atol=1e-4)
+    assert torch.allclose(told["age_logits"], mean_BK[:, :-1], atol=1e-4)
     assert torch.allclose(
-        said["expected_age"][:, 0], (MIDDLE + SPREAD * mean_BK[:, -1]).clamp(0, 100), atol=1e-2
+        told["expected_age"][:, 0], (MIDDLE + SPREAD * mean_BK[:, -1]).clamp(0, 100), atol=1e-2
     )
     assert not torch.equal(kept.after_SRP[0, -1], kept.after_SRP[1, -1])
 
@@ -70,8 +67,7 @@ def test_requests_in_sequence_leave_what_training_on_the_rest_gives(sharded: Wor
     every tail.
     """
     form, kept = loaded(sharded)
-    model, grid = sharded.original.model, sharded.original.record["design"]["grid"]
-    rows = rows_of(model, grid, sharded.personal, sharded.split.retain, CPU)
+    model, rows = sharded.original.model, sharded.rows
     position, untouched = {name: index for index, name in enumerate(rows.ids)}, 0
     people = np.random.default_rng(0).permutation(sorted(set(rows.people)))
     for person in people[:-4]:
@@ -99,11 +95,8 @@ def test_requests_in_sequence_leave_what_training_on_the_rest_gives(sharded: Wor
 def test_everybody_of_a_shard_leaves_without_any_picture(sharded: World, tmp_path: Path) -> None:
     form, kept = loaded(sharded)
     gone = [name for name, (shard, _) in kept.place.items() if shard == 2]
-    assert (
-        gone
-        and form.reads(kept, gone) == []
-        and form.price(sharded.original, sharded.personal, gone) == 0.0
-    )
+    assert gone and form.reads(kept, gone) == []
+    assert form.price(sharded.original, sharded.personal, gone) == 0.0
     left = sharded.without(gone, tmp_path / "left")
     assert same(left, sharded.without(gone, tmp_path / "refit", "retrain"))
     assert left.record["forget"]["cost"]["compute_fraction"] == 0.0
@@ -113,8 +106,7 @@ def test_everybody_of_a_shard_leaves_without_any_picture(sharded: World, tmp_pat
 def test_other_requests_in_another_order_cost_and_give_the_same(sharded: World) -> None:
     """How many threads there are decides nothing."""
     form, kept = loaded(sharded)
-    model, grid = sharded.original.model, sharded.original.record["design"]["grid"]
-    rows = rows_of(model, grid, sharded.personal, sharded.split.retain, CPU)
+    model, rows = sharded.original.model, sharded.rows
     shuffled = rows.part(
         torch.randperm(len(rows.ids), generator=torch.Generator().manual_seed(1)).tolist()
     )
@@ -126,27 +118,27 @@ def test_other_requests_in_another_order_cost_and_give_the_same(sharded: World) 
     assert not torch.equal(form.fit(model, kept, rows, 1).after_SRP, kept.after_SRP)
 
 
+def placed(place: dict[str, tuple[int, int]], shards: int, slices: int) -> Tails:
+    """A state without weights."""
+    nothing = torch.zeros(1)
+    return Tails(
+        committed=dict.fromkeys(place, b""),
+        place=place,
+        warm_P=nothing,
+        mean_C=nothing,
+        spread_C=nothing,
+        after_SRP=torch.zeros(shards, slices, 1),
+    )
+
+
 def test_prices_by_hand() -> None:
     """Two shards of two slices with 2 samples each, 3 epochs: stages of 2 and 2 epochs over 2 and 4
     samples, 12 a shard.
     """
     form = Shards(shards=2, slices=2, hidden=1, epochs=3)
     assert ShardPlan(shards=2, slices=2, seed=0).epochs(3) == [2, 2]
-    place = {
-        f"{shard}{number}{index}": (shard, number)
-        for shard in (0, 1)
-        for number in (0, 1)
-        for index in (0, 1)
-    }
-    empty = torch.zeros(1)
-    kept = Tails(
-        committed=dict.fromkeys(place, b""),
-        place=place,
-        warm_P=empty,
-        mean_C=empty,
-        spread_C=empty,
-        after_SRP=torch.zeros(2, 2, 1),
-    )
+    names = [f"{number:03b}" for number in range(8)]
+    kept = placed({name: (int(name[0]), int(name[1])) for name in names}, 2, 2)
     assert form.work(kept, []) == (0, 24)
     assert form.work(kept, ["000"]) == (2 * 1 + 2 * 3, 8 + 12)  # first slice: both stages again
     assert form.work(kept, ["010"]) == (2 * 3, 4 + 6 + 12)  # second slice: the last stage alone
@@ -154,54 +146,39 @@ def test_prices_by_hand() -> None:
     assert form.reads(kept, ["010", "011"]) == ["000", "001"]
 
 
-def test_one_person_costs_about_four_percent() -> None:
-    """Of twenty shards, over all people of a large set: one 4 %, five 18 %, twenty 55 % (SISA,
-    section VII).
-    """
+@pytest.mark.parametrize(("people", "expected"), [(1, 0.04), (5, 0.18), (20, 0.55)])
+def test_one_person_costs_about_four_percent(people: int, expected: float) -> None:
+    """Of twenty shards, over all people of a large set (SISA, section VII)."""
     form, plan = Shards(), ShardPlan(shards=20, slices=3, seed=0)
-    place = {str(number): plan.place(f"sample {number}") for number in range(3000)}
-    empty = torch.zeros(1)
-    kept = Tails(
-        committed=dict.fromkeys(place, b""),
-        place=place,
-        warm_P=empty,
-        mean_C=empty,
-        spread_C=empty,
-        after_SRP=torch.zeros(20, 3, 1),
-    )
-    generator = np.random.default_rng(0)
-    for people, expected in ((1, 0.04), (5, 0.18), (20, 0.55)):
-        prices = []
-        for _ in range(200):
-            step, whole = form.work(
-                kept, [str(number) for number in generator.choice(3000, people, replace=False)]
-            )
-            prices.append(step / whole)
-        assert np.mean(prices) == pytest.approx(expected, abs=0.015 + 0.03 * (people == 20))
+    names = [str(number) for number in range(3000)]
+    kept = placed({name: plan.place(f"sample {name}") for name in names}, 20, 3)
+    generator, prices = np.random.default_rng(0), []
+    for _ in range(200):
+        step, whole = form.work(kept, list(generator.choice(names, people, replace=False)))
+        prices.append(step / whole)
+    assert np.mean(prices) == pytest.approx(expected, abs=0.015 + 0.03 * (people == 20))
 
 
 def test_settings_out_of_range() -> None:
     for settings, why in (
-        ({"shards": "0"}, "out of range"),
-        ({"shards": "100", "slices": "3"}, "out of range"),
-        ({"hidden": "0"}, "out of range"),
-        ({"hidden": "300"}, "shards x hidden is 6000"),
-        ({"lr": "0"}, "out of range"),
-        ({"epochs": "1"}, "too few"),
+        ("shards=0", "out of range"),
+        ("shards=100 slices=3", "out of range"),
+        ("hidden=0", "out of range"),
+        ("hidden=300", "shards x hidden is 6000"),
+        ("lr=0", "out of range"),
+        ("epochs=1", "too few"),
     ):
         with pytest.raises(InputError, match=why):
-            build_design("shards", settings)
+            build_design("shards", dict(pair.split("=") for pair in settings.split()))
 
 
 def test_a_loss_that_is_no_number_is_told(sharded: World) -> None:
     form, kept = loaded(sharded)
-    model, grid = sharded.original.model, sharded.original.record["design"]["grid"]
-    rows = rows_of(model, grid, sharded.personal, sharded.split.retain, CPU)
+    model, rows = sharded.original.model, sharded.rows
     with pytest.raises(TrainingError, match="not a number"):
         form.fit(model, kept, replace(rows, pooled_NC=rows.pooled_NC * float("nan")), 0)
 
 
-def test_samples_without_a_name_stand_alone() -> None:
-    data = load_dataset("synth:n=4,subjects=2,seed=1", 32, show=False)
-    nameless = [replace(sample, subject=None).person for sample in data.samples]
-    assert nameless == [f"sample {name}" for name in data.ids]
+def test_samples_without_a_name_stand_alone(sharded: World) -> None:
+    sample = sharded.personal.samples[0]
+    assert replace(sample, subject=None).person == f"sample {sample.id}"

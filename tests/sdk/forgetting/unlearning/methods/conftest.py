@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.plugins import AGE_EDGES
@@ -47,6 +48,11 @@ COLOURS = ClassTask.of(CLASS_RECIPE, CLASSES, width=8)
 State = dict[str, Tensor]
 
 
+def retraining(passes: int) -> RetrainCost:
+    """With a wall time that stops nobody."""
+    return RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
+
+
 class Poisoned(ImageSet):
     """A set that must not be looked at."""
 
@@ -70,11 +76,7 @@ def poisoned(like: ImageSet) -> Poisoned:
 
 def unlabelled(data: ImageSet) -> ImageSet:
     """As a method sees a set whose labels it did not declare."""
-    return replace(
-        data,
-        group_N=torch.full_like(data.group_N, -1),
-        age_N=torch.full_like(data.age_N, float("nan")),
-    )
+    return data.shown(labels=False, ages=False)
 
 
 def coloured(count: int, seed: int, classes: int = CLASSES) -> ImageSet:
@@ -83,13 +85,10 @@ def coloured(count: int, seed: int, classes: int = CLASSES) -> ImageSet:
     """
     draw = torch.Generator().manual_seed(seed)
     image_NCHW = torch.randint(0, 160, (count, 3, SIDE, SIDE), generator=draw)
-    group_N = torch.arange(count) % classes
-    for group in range(classes):
-        row, column = divmod(group % 4, 2)
-        half = SIDE // 2
-        image_NCHW[
-            group_N == group, :, row * half : (row + 1) * half, column * half : (column + 1) * half
-        ] += 60
+    group_N, half = torch.arange(count) % classes, SIDE // 2
+    for index, group in enumerate(group_N.tolist()):
+        top, left = (half * place for place in divmod(group % 4, 2))
+        image_NCHW[index, :, top : top + half, left : left + half] += 60
     return ImageSet(
         ids=tuple(f"{seed}-{index}" for index in range(count)),
         image_NCHW=image_NCHW.to(torch.uint8).contiguous(memory_format=torch.channels_last),
@@ -112,9 +111,7 @@ class Case:
         return copy.deepcopy(self.original).eval()
 
     def whole(self) -> RetrainCost:
-        """The cost of retraining, with a wall time that stops nobody."""
-        passes = self.task.recipe.epochs * len(self.sets.train)
-        return RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
+        return retraining(self.task.recipe.epochs * len(self.sets.train))
 
     def problem(
         self,
@@ -123,7 +120,7 @@ class Case:
         seed: int = 0,
         needs: tuple[str, ...] | None = None,
         recipe: dict[str, Any] | None = None,
-        compute: int | None = None,
+        compute: float | None = None,
         **sets: ImageSet,
     ) -> ForgetProblem:
         """What a method is given.
@@ -137,39 +134,21 @@ class Case:
             compute: samples that may be trained on, in all; in place of `budget`.
             sets: retain, forget or validation to use instead of the case's own.
         """
-        shown = {
-            "retain": self.sets.train,
-            "forget": self.sets.forget,
-            "validation": self.sets.validation,
-            **sets,
-        }
+        whole = {"retain": self.sets.train, "forget": self.sets.forget}
+        shown: dict[str, Any] = whole | {"validation": self.sets.validation} | sets
+        outside_FG = self.outside(len(shown["forget"]))
         if needs is not None:
-            shown = {
-                name: data if f"{name} data" in needs else poisoned(data)
-                for name, data in shown.items()
-            }
-            if "labels" not in needs:
-                hidden = {
-                    name: unlabelled(data)
-                    for name, data in shown.items()
-                    if not isinstance(data, Poisoned)
-                }
-                shown |= hidden
-        task = replace(self.task, recipe=replace(self.task.recipe, **(recipe or {})))
+            for name, data in shown.items():
+                seen = data if "labels" in needs else unlabelled(data)
+                shown[name] = seen if f"{name} data" in needs else poisoned(data)
         meter = Meter(self.whole(), budget)
         if compute is not None:
-            meter = Meter(
-                RetrainCost(
-                    cost=Cost(forward=compute, backward=compute, wall_s=1e6), source="test"
-                ),
-                None,
-            )
-        answers = self.outside(len(self.sets.forget if needs is not None else shown["forget"]))
+            meter = Meter(retraining(compute), None)
         return ForgetProblem(
             **shown,
-            task=task,
+            task=replace(self.task, recipe=replace(self.task.recipe, **(recipe or {}))),
             seed=seed,
-            outside_FG=answers if needs is None or "out-of-fold answers" in needs else None,
+            outside_FG=outside_FG if needs is None or "out-of-fold answers" in needs else None,
             meter=meter,
             generator=torch.Generator().manual_seed(seed),
         )
@@ -178,9 +157,7 @@ class Case:
         self, method: Method, *, budget: float | None = 0.6, seed: int = 0
     ) -> tuple[nn.Module, Cost]:
         """The method as `unplug forget` runs it, on a copy."""
-        outside_FG = (
-            self.outside(len(self.sets.forget)) if "out-of-fold answers" in method.needs else None
-        )
+        answers = "out-of-fold answers" in method.needs
         return apply_method(
             method,
             self.original,
@@ -189,27 +166,37 @@ class Case:
             self.whole(),
             budget,
             seed=seed,
-            outside_FG=outside_FG,
+            outside_FG=self.outside(len(self.sets.forget)) if answers else None,
         )
 
     def outside(self, count: int) -> Tensor:
         """Stands for what models that never saw them say of forget samples (F, G): made up, and
         near the uniform.
         """
-        return torch.randn(
-            count, len(self.task.edges) - 1, generator=torch.Generator().manual_seed(5)
-        )
+        draw = torch.Generator().manual_seed(5)
+        return torch.randn(count, len(self.task.edges) - 1, generator=draw)
+
+    def step(
+        self, method: Method, loss: Callable[[nn.Module], Tensor], lr: float = 0.1, **given: Any
+    ) -> ForgetProblem:
+        """What the method was given, once its one step of SGD was `loss`'s, with `PLAIN` recipe."""
+        problem = self.problem(recipe=PLAIN, **given)
+        expected = sgd_step(self.original, loss, lr)
+        assert_weights(method(self.model(), problem), expected, self.original)
+        return problem
 
 
 @functools.cache
 def _classifier() -> Case:
     train, validation = coloured(96, seed=1), coloured(24, seed=2)
-    model = fit_new(COLOURS, train, validation, seed=0).model
-    forget = train.subset([*range(0, 32, 2)])  # two of the four classes
-    kept = [index for index in range(96) if train.ids[index] not in set(forget.ids)]
+    gone = range(0, 32, 2)  # two of the four classes
     sets = Sets(
-        train=train.subset(kept), forget=forget, validation=validation, test=coloured(24, seed=3)
+        train=train.subset([index for index in range(96) if index not in gone]),
+        forget=train.subset(gone),
+        validation=validation,
+        test=coloured(24, seed=3),
     )
+    model = fit_new(COLOURS, train, validation, seed=0).model
     return Case(original=model, sets=sets, task=COLOURS)
 
 
@@ -228,8 +215,7 @@ def class_case() -> Case:
 @pytest.fixture(params=["age", "class"])
 def case(request: pytest.FixtureRequest) -> Case:
     """Each of the two worlds."""
-    found: Case = request.getfixturevalue(f"{request.param}_case")
-    return found
+    return request.getfixturevalue(f"{request.param}_case")
 
 
 def snapshot(model: nn.Module) -> State:
@@ -240,7 +226,7 @@ def snapshot(model: nn.Module) -> State:
 def changed(before: nn.Module | State, after: nn.Module | State) -> set[str]:
     """Names of the weights and buffers that are not bit for bit the same."""
     one, other = (
-        item.state_dict() if isinstance(item, nn.Module) else item for item in (before, after)
+        held.state_dict() if isinstance(held, nn.Module) else held for held in (before, after)
     )
     assert one.keys() == other.keys()
     return {name for name, value in one.items() if not torch.equal(value, other[name])}
@@ -288,13 +274,23 @@ def whole_batch(data: ImageSet) -> ImageBatch:
     return data.batch(torch.arange(len(data)))
 
 
+def says(model: nn.Module, data: ImageBatch | Tensor, *, train: bool = False) -> Tensor:
+    """Class logits in one of the two modes."""
+    image = data if isinstance(data, Tensor) else data.image_BCHW
+    return model.train(train)(image)["logits"]
+
+
+def error(model: nn.Module, batch: ImageBatch, *, train: bool = False) -> Tensor:
+    """Mean -ln p_y in one of the two modes."""
+    return F.cross_entropy(says(model, batch, train=train), batch.group_B)
+
+
 def losses(model: nn.Module, data: ImageSet) -> Tensor:
     """-ln p_y (N,) in eval mode."""
     with torch.no_grad():
         outputs = model.eval()(whole_batch(data).image_BCHW)
-    return torch.nn.functional.cross_entropy(
-        outputs.get("age_logits", outputs.get("logits")), data.group_N, reduction="none"
-    )
+    logits_NG = outputs.get("age_logits", outputs.get("logits"))
+    return F.cross_entropy(logits_NG, data.group_N, reduction="none")
 
 
 PLAIN = {"weight_decay": 0.0, "augment": "none"}
@@ -305,13 +301,10 @@ STEP_TOLERANCE = 1e-5
 
 def assert_weights(model: nn.Module, expected: State, before: nn.Module) -> None:
     """The parameters are those expected, and not because nothing moved."""
-    start = dict(before.named_parameters())
-    moved = 0.0
+    start, moved = dict(before.named_parameters()), 0.0
     for name, value in model.named_parameters():
-        difference = float((value.detach() - expected[name].detach()).abs().max())
-        assert difference <= STEP_TOLERANCE * (1.0 + float(expected[name].detach().abs().max())), (
-            name,
-            difference,
-        )
-        moved = max(moved, float((expected[name].detach() - start[name].detach()).abs().max()))
+        wanted = expected[name].detach()
+        difference = float((value.detach() - wanted).abs().max())
+        assert difference <= STEP_TOLERANCE * (1.0 + float(wanted.abs().max())), (name, difference)
+        moved = max(moved, float((wanted - start[name].detach()).abs().max()))
     assert moved > 100 * STEP_TOLERANCE

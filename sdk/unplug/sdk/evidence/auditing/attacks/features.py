@@ -112,5 +112,6 @@ def fit_probe(one_FC: Array, zero_UC: Array) -> Probe:
             weight_N @ np.logaddexp(0.0, -margin_N) + features / 2 * theta[:-1] @ theta[:-1]
         ), gradient
 
+    # L-BFGS needs no Hessian over all features; the cost is convex, so the start does not matter.
     theta = minimize(cost, np.zeros(features + 1), jac=True, method="L-BFGS-B").x
     return Probe(mean_C, spread_C, theta[:-1], float(theta[-1]))

@@ -57,6 +57,7 @@ class HeadDifferenceAttack:
                 "attack head-difference", "its head is the old one", "Give a model that forgot"
             )
         moved_PK = moved_PK[:, length_K > 0] / length_K[length_K > 0]
+        # x' H^-1 x = |L^-1 x|^2 with H = L L': one triangular factor serves all samples.
         factor_PP = np.linalg.cholesky(moment_PP)
 
         def score(feature_NC: Array) -> Array:

@@ -62,6 +62,7 @@ def deviation(
         value_MN = np.stack([statistic(getattr(item, part)) for item in references])
         mean.append(value_MN.mean(axis=0))
         variance.append(value_MN.var(axis=0, ddof=1))
+    # One variance for both sets where references are few: their own would be noise.
     pooled = np.concatenate(variance)
     if (pooled.min() if own_variance else pooled.mean()) <= 0:
         raise InputError(
@@ -70,7 +71,7 @@ def deviation(
     scale = [
         np.sqrt(item if own_variance else np.full_like(item, pooled.mean())) for item in variance
     ]
-    own = [statistic(getattr(target, part)) for part in parts]
-    z_F, z_U = ((value - mu) / s for value, mu, s in zip(own, mean, scale, strict=True))
+    values = [statistic(getattr(target, part)) for part in parts]
+    z_F, z_U = ((value - mu) / s for value, mu, s in zip(values, mean, scale, strict=True))
     at_F, at_U = (mu / s for mu, s in zip(mean, scale, strict=True))
     return (z_F, z_U), (at_F, at_U)

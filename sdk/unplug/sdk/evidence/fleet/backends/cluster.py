@@ -104,6 +104,7 @@ class _RayFleet:
         self._left = len(orders)
         resources = ray.cluster_resources()
         self._count = min(len(orders), setup.workers or max(1, int(resources.get("CPU", 1))))
+        # Fractions of a GPU: small models leave most of one idle.
         gpus = _share(resources.get("GPU", 0.0), self._count)
         self._options: dict[str, Any] = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": 0}
         if (

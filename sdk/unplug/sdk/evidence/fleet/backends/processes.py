@@ -37,19 +37,20 @@ def processes(orders: Sequence[Order], setup: JobSetup) -> Iterator[JobOutcome]:
     todo: queue.SimpleQueue[Order] = queue.SimpleQueue()
     for order in orders:
         todo.put(order)
-    found: queue.SimpleQueue[tuple[_Slot, JobOutcome | Exception]] = queue.SimpleQueue()
+    outcomes: queue.SimpleQueue[tuple[_Slot, JobOutcome | Exception]] = queue.SimpleQueue()
     stop = threading.Event()
     slots = [
-        _Slot(todo, found, setup, stop) for _ in range(min(len(orders), setup.workers or cores()))
+        _Slot(todo, outcomes, setup, stop)
+        for _ in range(min(len(orders), setup.workers or cores()))
     ]
     try:
         for slot in slots:
             slot.thread.start()
         for _ in orders:
-            slot, item = found.get()
-            if isinstance(item, Exception):
-                raise item
-            yield item
+            slot, outcome = outcomes.get()
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield outcome
             slot.written.release()
     finally:
         stop.set()

@@ -60,6 +60,7 @@ class HeadSums(Kept):
 
     def remove(self, feature_ND: Tensor, target_NK: Tensor, names: Sequence[str]) -> None:
         """Subtracts samples, which must be as they were added."""
+        # known: their commitments were compared before
         self.head.remove(feature_ND, target_NK, known=True)
         gone = set(names)
         self.committed = {
@@ -68,6 +69,7 @@ class HeadSums(Kept):
 
     def solve(self, ridge: float) -> tuple[Tensor, Tensor]:
         """W (K, D) and b (K,) in float64."""
+        # a penalty a sample: it follows how many are left, and nothing else
         self.head.lam = ridge * len(self.committed)
         return self.head.weights()
 
@@ -131,6 +133,7 @@ class ClosedForm(OverTrunk[HeadSums]):
             self.random_features, len(mean_C), generator=generator, dtype=torch.float64
         )
         offset_D = torch.randn(self.random_features, generator=generator, dtype=torch.float64)
+        # L x has about unit variance, whatever the features' ranges
         weight_DC = _coarse(random_DC / spread_C / len(mean_C) ** 0.5)
         assert model.lift is not None
         with torch.no_grad():
@@ -175,7 +178,6 @@ class ClosedForm(OverTrunk[HeadSums]):
         model: AgePredictor,
         tensors: Mapping[str, Tensor],
         committed: dict[str, bytes],
-        seed: int,
     ) -> HeadSums:
         """The sums, which must hold as many samples as there are commitments."""
         sums = HeadSums.empty(self.random_features, model.groups)
@@ -205,6 +207,7 @@ def contribution(model: AgePredictor, rows: TrunkRows) -> tuple[Tensor, Tensor]:
     """
     assert model.lift is not None
     lift = model.lift.weight.double().cpu(), model.lift.bias.double().cpu()
+    # in float64 on the CPU: exact, see `LIFT_BITS`
     feature_ND = (rows.pooled_NC @ lift[0].T + lift[1]).relu().clamp(max=2.0**FEATURE_RANGE)
     age_N1 = rows.age_N[:, None].clamp(0.0, 2.0**AGE_RANGE)
     return feature_ND, torch.cat(
@@ -227,6 +230,7 @@ def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
     assert isinstance(design, ClosedForm)
     kept = design.load(checkpoint)
     size = design.width + model.groups + 2
+    # the upper triangle row by row, as `RidgeHead.sums` has it
     sums_KK = np.zeros((size, size), np.int64)
     sums_KK[np.triu_indices(size)] = kept.head.sums[0].numpy()
     return DeviceHead(
@@ -249,5 +253,6 @@ def _coarse(value: Tensor) -> Tensor:
     """Rounded to `LIFT_BITS` below its largest power of two: products with rounded features then
     add up without rounding.
     """
+    # frexp: the exponent of the next power of two above
     step = 2.0 ** (int(torch.frexp(value.abs().max()).exponent) - LIFT_BITS)
     return (value / step).round() * step

@@ -10,7 +10,7 @@ import copy
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from unplug.core import CheckpointError, DataError, InputError, sha256_file, versions
+from unplug.core import CheckpointError, DataError, InputError, one_writer, sha256_file, versions
 from unplug.plugins import DESIGN_STATE, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.drawing.inference import GRIDS
 from unplug.sdk.learning.data import Dataset, Split, keyed, keyed_names, opened_names, split_for
@@ -60,6 +60,7 @@ class Kept(ABC):
         """For `DESIGN_STATE`: ``committed`` in the order of the stored names, which are not in it,
         and the design's own.
         """
+        # rows in the order of the stored names: a reader pairs them again without names here
         names = sorted(self.committed, key=stored.__getitem__)
         rows = np.stack([np.frombuffer(self.committed[name], np.uint8) for name in names])
         return {"committed": torch.from_numpy(rows), **self.own_tensors(names)}
@@ -133,7 +134,6 @@ class OverTrunk(ABC, Generic[K]):
         model: AgePredictor,
         tensors: Mapping[str, Tensor],
         committed: dict[str, bytes],
-        seed: int,
     ) -> K:
         """The inverse of `Kept.own_tensors`; `ValueError`, `KeyError` or `InputError` where
         something does not fit.
@@ -145,6 +145,7 @@ class OverTrunk(ABC, Generic[K]):
         """
         return 0, 0
 
+    @one_writer
     def train(
         self,
         dataset: Dataset,
@@ -185,24 +186,18 @@ class OverTrunk(ABC, Generic[K]):
         if split.data_digest != dataset.digest:
             why = "the split was made from other data (digest differs)"
             raise DataError(f"data {dataset.spec}", why, "Make the split again")
+        how: dict[str, Any] = {"device": device, "show": show}
         trunk, trunk_data = ready_trunk(
-            trunk,
-            trunk_data,
-            dataset,
-            recipe,
-            out,
-            seed=seed,
-            device=device,
-            restart=restart,
-            show=show,
+            trunk, trunk_data, dataset, recipe, out, seed=seed, restart=restart, **how
         )
         start = time.perf_counter()
-        model, facts, kept = self._begun(trunk, trunk_data, seed, device, show)
-        rows = rows_of(model, facts["grid"], dataset, split.retain, device, show=show)
+        model, facts, kept = self._begun(trunk, trunk_data, seed, **how)
+        rows = rows_of(model, facts["grid"], dataset, split.retain, **how)
         kept = self.fit(model, kept, rows, seed)
         self.fill(model, kept, facts)
         passes = self.work(kept, ())[1]
         wall_s = time.perf_counter() - start
+        cost = Cost(forward=len(rows.ids) + passes, backward=passes, wall_s=wall_s)
         parts = {"train": split.retain, "validation": split.validation, "test": split.test}
         record = {
             "schema": RECORD_SCHEMA,
@@ -212,23 +207,11 @@ class OverTrunk(ABC, Generic[K]):
             "recipe": recipe_of(trunk).to_dict(),
             "seed": seed,
             "design": {"name": self.name, "settings": asdict(self), **facts},
-            "cost": {
-                "forward": len(rows.ids) + passes,
-                "backward": passes,
-                "wall_s": wall_s,
-                "device": describe_device(device),
-            },
+            "cost": cost.record(device),
             "metrics": measured(model, dataset, parts, device),
             "versions": versions(),
         }
-        save_checkpoint(
-            model.cpu(),
-            out,
-            record=record,
-            card=model_card(record),
-            state=kept.tensors(keyed_names(split)),
-        )
-        return load_checkpoint(out, expect="age")
+        return _saved(model, kept, split, out, record)
 
     def forget(
         self,
@@ -262,43 +245,42 @@ class OverTrunk(ABC, Generic[K]):
             CheckpointError: a state that was edited or belongs to another trunk.
         """
         check_place(out)
-        model, facts, carried = (
-            cast(AgePredictor, copy.deepcopy(original.model)),
-            self._facts(original),
-            _carried(original),
-        )
+        model = cast(AgePredictor, copy.deepcopy(original.model))
+        facts, carried = self._facts(original), _carried(original)
         before = split_of(original, dataset)
-        split = split_for(before, dataset, forget_ids)
-        kept = self.load(original)
-        kept.rename(opened_names(split_of(original), dataset))
-        gone, seed = leaving(before, forget_ids), int(original.record["seed"])
+        split, gone = split_for(before, dataset, forget_ids), leaving(before, forget_ids)
+        kept, seed = self._opened(original, dataset), int(original.record["seed"])
         check_request(kept, gone)
         step, whole = self._cost(kept, gone), self._cost(kept, gone, refit=True)
-        model = model.to(device)
-        start = time.perf_counter()
+        model, start = model.to(device), time.perf_counter()
+
+        def read(ids: Sequence[str]) -> TrunkRows:
+            return rows_of(model, facts["grid"], dataset, ids, device, show=show)
+
         spent = Cost(forward=0, backward=0, wall_s=0.0)
         why = "refitted from the pictures of the others, as asked" if refit else None
         if not refit:
             try:
+                # what is gone or changed is met here, before anything is taken out
                 check_there(dataset, needed := self.reads(kept, gone))
-                rows = rows_of(model, facts["grid"], dataset, needed, device, show=show)
+                rows = read(needed)
                 spent = Cost(forward=len(needed), backward=0, wall_s=0.0)
                 check_added(kept, rows)
                 kept, spent = self.take(model, kept, gone, rows, seed), step
             except Changed as error:
+                # a refit needs everybody else's picture
                 if not set(split.retain) <= set(dataset.ids):
                     raise
                 why = f"refitted from the pictures of the others ({error.what}: {error.why})"
         if why:
-            rest = rows_of(model, facts["grid"], dataset, split.retain, device, show=show)
-            spent = Cost(forward=spent.forward + whole.forward, backward=whole.backward, wall_s=0.0)
-            added, kept = kept.committed, self.fit(model, kept, rest, seed)
+            added, kept = kept.committed, self.fit(model, kept, read(split.retain), seed)
+            # what was read in vain was spent as well
+            spent = replace(whole, forward=spent.forward + whole.forward)
             same = sum(added[name] == digest for name, digest in kept.committed.items())
-            why += f"; {same} of their {len(rest.ids)} pictures are bit for bit as they were added"
+            count = len(kept.committed)
+            why += f"; {same} of their {count} pictures are bit for bit as they were added"
         self.fill(model, kept, facts)
-        cost = Cost(
-            forward=spent.forward, backward=spent.backward, wall_s=time.perf_counter() - start
-        )
+        cost = replace(spent, wall_s=time.perf_counter() - start)
         parts = {"retain": split.retain, "forget": split.forget, "test": split.test}
         stored = keyed(split)
         record = carried | {
@@ -316,24 +298,12 @@ class OverTrunk(ABC, Generic[K]):
                 "set_sha256": stored.forget_sha256,
                 "cost": summary(cost, _refit_cost(cost, whole, device), None),
             },
-            "cost": {
-                "forward": cost.forward,
-                "backward": cost.backward,
-                "wall_s": cost.wall_s,
-                "device": describe_device(device),
-            },
+            "cost": cost.record(device),
             "metrics": measured(model, dataset, parts, device),
             "lineage": lineage_of(original),
             "versions": versions(),
         }
-        save_checkpoint(
-            model.cpu(),
-            out,
-            record=record,
-            card=model_card(record),
-            state=kept.tensors(keyed_names(split)),
-        )
-        return load_checkpoint(out, expect="age")
+        return _saved(model, kept, split, out, record)
 
     def load(self, checkpoint: Checkpoint) -> K:
         """The state of a checkpoint of this design.
@@ -341,46 +311,33 @@ class OverTrunk(ABC, Generic[K]):
         Raises:
             CheckpointError: none there, edited, of another trunk, or not that of the weights.
         """
-        place, record = checkpoint.path / DESIGN_STATE, checkpoint.record
-        if not place.is_file():
-            raise CheckpointError(
-                str(place), "what the model is computed from is not there", RESTORE
-            )
-        if sha256_file(place) != record.get("state_sha256"):
-            raise CheckpointError(
-                str(place), "it is not the state of this checkpoint (hash differs)", RESTORE
-            )
-        model, facts, names = (
-            checkpoint.model,
-            self._facts(checkpoint),
-            sorted(split_of(checkpoint).retain),
-        )
-        if trunk_sha256(model, self.own) != facts["trunk_sha256"]:
-            raise CheckpointError(
-                str(checkpoint.path),
-                "its trunk is not the one that the features come from",
-                RESTORE,
-            )
+        place, record, model = checkpoint.path / DESIGN_STATE, checkpoint.record, checkpoint.model
+
+        def check(holds: bool, why: str, where: Path = place) -> None:
+            if not holds:
+                raise CheckpointError(str(where), why, RESTORE)
+
+        check(place.is_file(), "what the model is computed from is not there")
+        same = sha256_file(place) == record.get("state_sha256")
+        check(same, "it is not the state of this checkpoint (hash differs)")
+        facts, names = self._facts(checkpoint), sorted(split_of(checkpoint).retain)
+        same = trunk_sha256(model, self.own) == facts["trunk_sha256"]
+        check(same, "its trunk is not the one that the features come from", checkpoint.path)
         try:
             tensors = load_file(place)
-            committed = {
-                name: bytes(row.numpy())
-                for name, row in zip(names, tensors["committed"], strict=True)
-            }
-            kept = self.restored(model, tensors, committed, int(record["seed"]))
+            rows = zip(names, tensors["committed"], strict=True)
+            committed = {name: bytes(row.numpy()) for name, row in rows}
+            kept = self.restored(model, tensors, committed)
         except (SafetensorError, KeyError, ValueError, InputError) as error:
-            raise CheckpointError(
-                str(place), f"it does not belong to this model ({error})", RESTORE
-            ) from error
-        expected = copy.deepcopy(model)
-        self.fill(expected, kept, facts)
+            why = f"it does not belong to this model ({error})"
+            raise CheckpointError(str(place), why, RESTORE) from error
+        # the state must give the very weights beside it, or one of the two was exchanged
+        filled = copy.deepcopy(model)
+        self.fill(filled, kept, facts)
+        expected, weights = filled.state_dict(), model.state_dict()
         for name in self.own:
-            if not torch.allclose(
-                expected.state_dict()[name], model.state_dict()[name], rtol=1e-4, atol=1e-4
-            ):
-                raise CheckpointError(
-                    str(place), f"{name} of the weights is not what it gives", RESTORE
-                )
+            same = torch.allclose(expected[name], weights[name], rtol=1e-4, atol=1e-4)
+            check(same, f"{name} of the weights is not what it gives")
         return kept
 
     def price(self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float:
@@ -392,10 +349,15 @@ class OverTrunk(ABC, Generic[K]):
             CheckpointError: see `load`.
         """
         split_for(before := split_of(original, dataset), dataset, forget_ids)
-        kept, gone = self.load(original), leaving(before, forget_ids)
-        kept.rename(opened_names(split_of(original), dataset))
+        kept, gone = self._opened(original, dataset), leaving(before, forget_ids)
         check_request(kept, gone)
         return self._cost(kept, gone).compute / self._cost(kept, gone, refit=True).compute
+
+    def _opened(self, original: Checkpoint, dataset: Dataset) -> K:
+        """The state with the ids of the data in the place of digests."""
+        kept = self.load(original)
+        kept.rename(opened_names(split_of(original), dataset))
+        return kept
 
     def _cost(self, kept: K, gone: Sequence[str], *, refit: bool = False) -> Cost:
         pictures = len(kept.committed) - len(gone) if refit else len(self.reads(kept, gone))
@@ -408,40 +370,31 @@ class OverTrunk(ABC, Generic[K]):
         """The network with nobody in it, the facts that forgetting needs and the state: of the
         trunk's data alone.
         """
-        own = trunk.model
-        if trunk.model_type != "age" or own.lift is not None or own.network is not None:
-            raise CheckpointError(
-                str(trunk.path),
-                "a trunk is an ordinary age predictor, and this is none",
-                "Give another",
-            )
+        ordinary = trunk.model
+        if trunk.model_type != "age" or ordinary.lift is not None or ordinary.network is not None:
+            why = "a trunk is an ordinary age predictor, and this is none"
+            raise CheckpointError(str(trunk.path), why, "Give another")
         model = AgePredictor(
-            size=own.size,
-            image_size=own.image_size,
-            age_edges=own.age_edges,
-            age_centers=own.age_centers.tolist(),
+            size=ordinary.size,
+            image_size=ordinary.image_size,
+            age_edges=ordinary.age_edges,
+            age_centers=ordinary.age_centers.tolist(),
             random_features=self.width,
         ).eval()
+        weights = model.state_dict()
         over = {
-            name: value
-            for name, value in model.state_dict().items()
-            if name.startswith(("lift.", "classifier."))
+            name: weights[name] for name in weights if name.startswith(("lift.", "classifier."))
         }
-        model.load_state_dict(own.state_dict() | over)
+        model.load_state_dict(ordinary.state_dict() | over)
         model = model.to(device)
         known = consented(model, trunk, trunk_data, device, show=show)
         facts, kept = self.begin(model, known, seed)
-        source = {"sha256": trunk.sha256, "data": trunk.record.get("data", {})}
-        return (
-            model,
-            {
-                "grid": known.grid,
-                "trunk_sha256": trunk_sha256(model, self.own),
-                "trunk": source,
-                **facts,
-            },
-            kept,
-        )
+        told = {
+            "grid": known.grid,
+            "trunk_sha256": trunk_sha256(model, self.own),
+            "trunk": {"sha256": trunk.sha256, "data": trunk.record.get("data", {})},
+        }
+        return model, told | facts, kept
 
     def _facts(self, checkpoint: Checkpoint) -> dict[str, Any]:
         """What the record says of the design; `CheckpointError` where something is missing or of
@@ -451,36 +404,37 @@ class OverTrunk(ABC, Generic[K]):
         kinds = {"settings": dict, "grid": float, "trunk_sha256": str, **self.fact_types}
         wrong = [name for name, kind in kinds.items() if not isinstance(facts.get(name), kind)]
         if wrong or not GRIDS[0] <= facts["grid"] <= GRIDS[1]:
-            why = (
-                f"its unplug.json does not describe the design {self.name} "
-                f"({', '.join(wrong) or 'grid'})"
-            )
+            what = ", ".join(wrong) or "grid"
+            why = f"its unplug.json does not describe the design {self.name} ({what})"
             raise CheckpointError(str(checkpoint.path), why, RESTORE)
         return dict(facts)
+
+
+def _saved(
+    model: AgePredictor, kept: Kept, split: Split, out: Path, record: dict[str, Any]
+) -> Checkpoint:
+    card, state = model_card(record), kept.tensors(keyed_names(split))
+    save_checkpoint(model.cpu(), out, record=record, card=card, state=state)
+    return load_checkpoint(out, expect="age")
 
 
 def leaving(before: Split, ids: Sequence[str]) -> list[str]:
     """Whom of a request the model still holds; where that is nobody, all whom it held, which
     `check_request` refuses.
     """
+    # who was held out has nothing to take out
     asked = {*ids} & {*before.train}
     return sorted(asked - {*before.forget} or asked)
 
 
 def check_request(kept: Kept, gone: Sequence[str]) -> None:
     """Refuses samples that are not in, and a request after which nobody is left."""
-    for name in gone:
-        if name not in kept.committed:
-            why = "it is not in this model (any more)"
-            fix = (
-                "It was never there, or is forgotten already: then the release that forgot it "
-                "answers such a request"
-            )
-            raise DataError(
-                f"sample {name}",
-                why,
-                f"{fix} (`unplug ledger record release ID --file BUNDLE/manifest.json`)",
-            )
+    if strangers := [name for name in gone if name not in kept.committed]:
+        fix = (
+            "It was never there, or is forgotten already: then the release that forgot it answers "
+            "such a request (`unplug ledger record release ID --file BUNDLE/manifest.json`)"
+        )
+        raise DataError(f"sample {strangers[0]}", "it is not in this model (any more)", fix)
     if len(gone) >= len(kept.committed):
         raise DataError("request", "nobody would be left in the model", "Delete the model instead")
 
@@ -504,20 +458,19 @@ def check_added(kept: Kept, rows: TrunkRows) -> None:
     """Refuses pictures, ages or features that are not those of the training; `Changed` says whose."""
     for name, digest in rows.committed.items():
         if kept.committed.get(name) != digest:
-            raise Changed(
-                f"sample {name}",
-                "its picture, age or features are not those that were added",
+            why = "its picture, age or features are not those that were added"
+            fix = (
                 "Give the picture of the training, on the machine that trained; with all pictures "
-                "of the rest the model is"
-                " refitted instead",
+                "of the rest the model is refitted instead"
             )
+            raise Changed(f"sample {name}", why, fix)
 
 
 def _refit_cost(step: Cost, whole: Cost, device: torch.device) -> RetrainCost:
     # whoever was alone in a shard leaves without a pass
     per_pass = step.wall_s / max(step.compute, 1.0)
     return RetrainCost(
-        cost=Cost(forward=whole.forward, backward=whole.backward, wall_s=per_pass * whole.compute),
+        cost=replace(whole, wall_s=per_pass * whole.compute),
         source=(
             f"a refit on the others at {1e3 * per_pass:.3g} ms a pass, as in this step, on "
             f"{describe_device(device)}"
@@ -529,29 +482,22 @@ def _carried(original: Checkpoint) -> dict[str, Any]:
     """What the record of a forget step takes over from the training's; `CheckpointError` where that
     lacks something.
     """
-    record = original.record
-    missing = [name for name in ("spec", "digest", "samples") if name not in record.get("data", {})]
+    record, data = original.record, original.record.get("data", {})
+    missing = [f"data.{name}" for name in ("spec", "digest", "samples") if name not in data]
     if missing or "seed" not in record:
-        why = (
-            f"its unplug.json says no {', '.join([f'data.{name}' for name in missing] or ['seed'])}"
-        )
-        raise CheckpointError(str(original.path), why, "Restore the folder as it was saved")
-    return {
-        "schema": RECORD_SCHEMA,
-        "data": record["data"],
-        "recipe": recipe_of(original).to_dict(),
-        "seed": record["seed"],
-        "design": record["design"],
-    }
+        why = f"its unplug.json says no {', '.join(missing or ['seed'])}"
+        raise CheckpointError(str(original.path), why, RESTORE)
+    carried = {name: record[name] for name in ("data", "seed", "design")}
+    return {"schema": RECORD_SCHEMA, "recipe": recipe_of(original).to_dict(), **carried}
 
 
 def measured(
     model: AgePredictor, dataset: Dataset, parts: Mapping[str, Sequence[str]], device: torch.device
 ) -> dict[str, dict[str, Any]]:
     """Metrics of the sets whose pictures are all there; a set that is not whole has none."""
-    there, rows = set(dataset.ids), {}
+    there, rows, edges = set(dataset.ids), {}, model.age_edges
     for name, ids in parts.items():
         if ids and there.issuperset(ids):
-            data = to_tensors(dataset, ids, model.age_edges, device)
-            rows[name] = summarize(predict(model.to(device), data), model.age_edges)
+            data = to_tensors(dataset, ids, edges, device)
+            rows[name] = summarize(predict(model.to(device), data), edges)
     return rows

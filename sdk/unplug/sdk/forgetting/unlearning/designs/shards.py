@@ -8,6 +8,7 @@ Shapes: N samples, C pooled channels, H hidden units of a tail, G age groups, P 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,10 +72,9 @@ class Tails(Kept):
 
     def sizes(self) -> list[list[int]]:
         """Samples of each slice of each shard."""
-        count_SR = torch.zeros(self.after_SRP.shape[:2], dtype=torch.long)
-        for shard, number in self.place.values():
-            count_SR[shard, number] += 1
-        return count_SR.tolist()
+        shards, slices = self.after_SRP.shape[:2]
+        count = Counter(self.place.values())
+        return [[count[shard, number] for number in range(slices)] for shard in range(shards)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,15 +126,13 @@ class Shards(OverTrunk[Tails]):
     )
 
     def __post_init__(self) -> None:
+        # refuses too many parts and too few epochs; the seed plays no part in that
         self._plan(0).epochs(self.epochs)
         if not (self.hidden >= 1 and self.width <= MAX_RANDOM_FEATURES and 0.0 < self.lr < 1.0):
             what = f"shards hidden={self.hidden} lr={self.lr:g}"
             why = f"out of range (shards x hidden is {self.width})"
-            raise InputError(
-                what,
-                why,
-                f"Use 1 to {MAX_RANDOM_FEATURES} hidden units in all and a rate between 0 and 1",
-            )
+            fix = f"Use 1 to {MAX_RANDOM_FEATURES} hidden units in all and a rate between 0 and 1"
+            raise InputError(what, why, fix)
 
     @property
     def width(self) -> int:
@@ -149,6 +147,7 @@ class Shards(OverTrunk[Tails]):
         generator = torch.Generator().manual_seed(seed)
         blank = _tail(len(mean_C), self.hidden, model.groups)
         for layer in (blank[0], blank[2]):
+            # from a generator of its own: torch's default drawing reads the global one
             nn.init.normal_(layer.weight, std=layer.in_features**-0.5, generator=generator)
             nn.init.zeros_(layer.bias)
         start_P = parameters_to_vector(blank.parameters()).detach()
@@ -163,6 +162,7 @@ class Shards(OverTrunk[Tails]):
         with _one_thread():
             keys = [(seed, epoch) for epoch in range(self.epochs)]
             warm_P = self._stage(start_P, *self._inputs(model, kept, consented.seen), keys)
+        # a shard without people says what the warm tail says
         kept.warm_P, kept.after_SRP = warm_P, warm_P.repeat(self.shards, self.slices, 1)
         return {}, kept
 
@@ -186,11 +186,8 @@ class Shards(OverTrunk[Tails]):
     def reads(self, kept: Tails, gone: Sequence[str]) -> list[str]:
         """The others of their shards, in the order of their names."""
         touched, leaving = self._touched(kept, gone), set(gone)
-        return sorted(
-            name
-            for name, (shard, _) in kept.place.items()
-            if shard in touched and name not in leaving
-        )
+        inside = {name for name, (shard, _) in kept.place.items() if shard in touched}
+        return sorted(inside - leaving)
 
     def take(
         self, model: AgePredictor, kept: Tails, gone: Sequence[str], rows: TrunkRows, seed: int
@@ -201,6 +198,7 @@ class Shards(OverTrunk[Tails]):
             name: digest for name, digest in kept.committed.items() if name not in leaving
         }
         kept.place = {name: place for name, place in kept.place.items() if name not in leaving}
+        # the caller's state may share it
         kept.after_SRP = kept.after_SRP.clone()
         self._learn(model, kept, rows, touched, self._plan(seed))
         return kept
@@ -214,6 +212,7 @@ class Shards(OverTrunk[Tails]):
         weights: dict[str, list[Tensor]] = {name: [] for name in self.own}
         for last_P in kept.after_SRP[:, -1]:
             vector_to_parameters(last_P.clone(), tail.parameters())
+            # W (x - mean) / spread + b = (W / spread) x + b - (W / spread) mean
             first_HC = tail[0].weight.double() / kept.spread_C.double()
             weights["lift.weight"].append(first_HC)
             weights["lift.bias"].append(tail[0].bias.double() - first_HC @ kept.mean_C.double())
@@ -223,45 +222,44 @@ class Shards(OverTrunk[Tails]):
         scale_K[-1] = SPREAD
         middle_K = torch.zeros_like(scale_K)
         middle_K[-1] = MIDDLE
-        own = model.state_dict()
-        own["lift.weight"].copy_(torch.cat(weights["lift.weight"]))
-        own["lift.bias"].copy_(torch.cat(weights["lift.bias"]))
-        own["classifier.weight"].copy_(
-            scale_K[:, None] * torch.cat(weights["classifier.weight"], dim=1)
-        )
-        own["classifier.bias"].copy_(
-            scale_K * torch.stack(weights["classifier.bias"]).sum(0) + middle_K
-        )
+        last_KD = torch.cat(weights["classifier.weight"], dim=1)
+        bias_K = torch.stack(weights["classifier.bias"]).sum(0)
+        stacked = {
+            "lift.weight": torch.cat(weights["lift.weight"]),
+            "lift.bias": torch.cat(weights["lift.bias"]),
+            "classifier.weight": scale_K[:, None] * last_KD,
+            "classifier.bias": scale_K * bias_K + middle_K,
+        }
+        tensors = model.state_dict()
+        for name, value in stacked.items():
+            tensors[name].copy_(value)
 
     def restored(
         self,
         model: AgePredictor,
         tensors: Mapping[str, Tensor],
         committed: dict[str, bytes],
-        seed: int,
     ) -> Tails:
         """The tails, whose shapes and places must be those of the settings."""
         assert model.lift is not None
         warm_P, after_SRP, place_N2 = tensors["warm"], tensors["after"], tensors["place"]
-        size = parameters_to_vector(
-            _tail(model.lift.in_features, self.hidden, model.groups).parameters()
-        ).shape
+        channels = model.lift.in_features
+        tail = _tail(channels, self.hidden, model.groups)
+        size = parameters_to_vector(tail.parameters()).shape
         shapes = {
             "warm": size,
             "after": (self.shards, self.slices, *size),
             "place": (len(committed), 2),
+            "mean": (channels,),
+            "spread": (channels,),
         }
-        shapes |= dict.fromkeys(("mean", "spread"), (model.lift.in_features,))
         for name, shape in shapes.items():
             if tensors[name].shape != shape or not bool(tensors[name].isfinite().all()):
                 raise ValueError(f"{name} has shape {list(tensors[name].shape)} or is not finite")
         limits_2 = torch.tensor([self.shards, self.slices])
         if not bool(((place_N2 >= 0) & (place_N2 < limits_2)).all()):
             raise ValueError("a sample is in a shard that does not exist")
-        place = {
-            name: (int(shard), int(number))
-            for name, (shard, number) in zip(committed, place_N2.tolist(), strict=True)
-        }
+        place = dict(zip(committed, map(tuple, place_N2.tolist()), strict=True))
         return Tails(
             committed=committed,
             place=place,
@@ -277,6 +275,7 @@ class Shards(OverTrunk[Tails]):
         """
         stages, left_SR = self._plan(0).epochs(self.epochs), kept.sizes()
         for name in gone:
+            # priced as if they had left already
             shard, number = kept.place[name]
             left_SR[shard][number] -= 1
 
@@ -311,19 +310,14 @@ class Shards(OverTrunk[Tails]):
         """Writes the tails of some shards after each slice, from a slice on; `rows` hold all of
         their samples.
         """
-        stages, position = (
-            plan.epochs(self.epochs),
-            {name: index for index, name in enumerate(rows.ids)},
-        )
-        inside: dict[int, list[str]] = {shard: [] for shard in shards}
-        for name, (shard, _) in kept.place.items():
-            if shard in inside:
-                inside[shard].append(name)
+        stages = plan.epochs(self.epochs)
+        position = {name: index for index, name in enumerate(rows.ids)}
         with _one_thread():
             for shard, first in sorted(shards.items()):
+                inside = sorted(name for name, place in kept.place.items() if place[0] == shard)
                 tail_P = kept.warm_P if first == 0 else kept.after_SRP[shard, first - 1]
                 for number in range(first, self.slices):
-                    names = sorted(name for name in inside[shard] if kept.place[name][1] <= number)
+                    names = [name for name in inside if kept.place[name][1] <= number]
                     if names:
                         part = rows.part([position[name] for name in names])
                         keys = [
@@ -355,12 +349,13 @@ class Shards(OverTrunk[Tails]):
         batches = math.ceil(len(z_NC) / BATCH)
         rate = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=batches * len(keys))
         for key in keys:
+            # each epoch from its own key: what other shards or stages drew decides nothing
             with seeded(*key) as generator:
                 order_N = torch.randperm(len(z_NC), generator=generator)
             for index_B in order_N.split(BATCH):
-                said_BK = tail(z_NC[index_B])
-                entropy_B = -(target_NG[index_B] * log_softmax(said_BK[:, :-1], dim=1)).sum(1)
-                error_B = (MIDDLE + SPREAD * said_BK[:, -1] - age_N[index_B]).abs() / AGE_SCALE
+                says_BK = tail(z_NC[index_B])
+                entropy_B = -(target_NG[index_B] * log_softmax(says_BK[:, :-1], dim=1)).sum(1)
+                error_B = (MIDDLE + SPREAD * says_BK[:, -1] - age_N[index_B]).abs() / AGE_SCALE
                 optimizer.zero_grad()
                 (entropy_B + error_B).mean().backward()
                 optimizer.step()

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -101,11 +102,8 @@ def ready_trunk(
     A trunk that is trained here goes into ``NAME-trunk`` beside `out`. See `OverTrunk.train`.
     """
     if trunk is None and trunk_data is None:
-        raise InputError(
-            "made to forget",
-            "it needs a trunk that never saw personal data",
-            "Give `trunk_data` or `trunk`",
-        )
+        why = "it needs a trunk that never saw personal data"
+        raise InputError("made to forget", why, "Give `trunk_data` or `trunk`")
     side = recipe.image_size if trunk is None else trunk.model.image_size
     if personal.size != side:
         why = f"its images have {personal.size} pixels where the trunk takes {side}"
@@ -114,25 +112,15 @@ def ready_trunk(
         assert trunk is not None
         spec = (trunk.record.get("data") or {}).get("spec")
         if not isinstance(spec, str):
-            raise CheckpointError(
-                str(trunk.path), "its record names no data", "Give `trunk_data` as well"
-            )
+            why = "its record names no data"
+            raise CheckpointError(str(trunk.path), why, "Give `trunk_data` as well")
         trunk_data = load_dataset(spec, side, show=show)
     check_apart(personal, trunk_data)
     if trunk is None:
         split = make_split(trunk_data, seed=seed, validation=0.1, test=0.1)
-        place = out.parent / f"{out.name}-trunk"
-        trunk = train_age(
-            trunk_data,
-            split,
-            recipe,
-            place,
-            seed=seed,
-            device=device,
-            restart=restart,
-            show=show,
-            label="trunk",
-        )
+        place = out.with_name(f"{out.name}-trunk")
+        how: Any = {"device": device, "restart": restart, "show": show}
+        trunk = train_age(trunk_data, split, recipe, place, seed=seed, label="trunk", **how)
     return trunk, trunk_data
 
 
@@ -151,15 +139,14 @@ def consented(
     """
     split = split_of(trunk)
     if split.data_digest != trunk_data.digest:
-        raise DataError(
-            f"data {trunk_data.spec}",
-            "it is not what the trunk was trained on (digest differs)",
-            "Give that data",
-        )
+        why = "it is not what the trunk was trained on (digest differs)"
+        raise DataError(f"data {trunk_data.spec}", why, "Give that data")
     seen = to_tensors(trunk_data, split.retain, model.age_edges, device)
     pooled_NC = pooled(model, seen, show=show)
     mean_C = pooled_NC.mean(0)
+    # a feature that never varies would be divided by nothing
     spread_C = pooled_NC.std(0).maximum(mean_C.abs() / MOST_MEANS) + 1e-3
+    # a power of two: multiples of it are exact in float64 and in float32
     grid = 2.0 ** round(float(spread_C.median().log2())) / GRID
     return Consented(
         seen=_rows(trunk_data, seen, pooled_NC, grid),
@@ -197,6 +184,7 @@ def rows_of(
 
 
 def _rows(dataset: Dataset, data: ImageSet, pooled_NC: Tensor, grid: float) -> TrunkRows:
+    # whole numbers: what is committed to has no last bits to differ in
     steps_NC, age_N = (pooled_NC / grid).round(), data.age_N.cpu().double()
     people = {sample.id: sample.person for sample in dataset.samples}
     committed = {
@@ -222,6 +210,7 @@ def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor
     assert model.lift is not None
     rows = [torch.empty(0, model.lift.in_features, dtype=torch.float64)]
     for start in progress(range(0, len(data), BATCH), label="features", unit="batch", show=show):
+        # the last batch begins again at the first picture
         index_B = torch.arange(start, start + BATCH, device=data.device) % len(data)
         rows.append(model.pooled(data.batch(index_B).image_BCHW).double().cpu())
     return torch.cat(rows)[: len(data)]
@@ -247,24 +236,22 @@ def check_apart(personal: Dataset, consented: Dataset) -> None:
         DataError: says which picture or person.
     """
     fix = "Take them out of the trunk's data, or train the trunk again without them"
+    # by pixels: the same picture may have another name
     theirs = {_digest(consented, position): name for position, name in enumerate(consented.ids)}
     mine = {name: _digest(personal, position) for position, name in enumerate(personal.ids)}
-    both = [name for name, digest in mine.items() if digest in theirs]
-    if both:
+    if both := [name for name, digest in mine.items() if digest in theirs]:
         shown = ", ".join(f"{name} (there: {theirs[mine[name]]})" for name in both[:3])
         more = f" and {len(both) - 3} more" if len(both) > 3 else ""
-        raise DataError(
-            "trunk's data", f"{len(both)} personal pictures are in it too: {shown}{more}", fix
-        )
+        why = f"{len(both)} personal pictures are in it too: {shown}{more}"
+        raise DataError("trunk's data", why, fix)
     if _namespace(personal.spec) == _namespace(consented.spec):
-        known = {sample.subject for sample in consented.samples if sample.subject}
-        people = sorted({sample.subject for sample in personal.samples if sample.subject} & known)
-        if people:
-            raise DataError(
-                "trunk's data",
-                f"{len(people)} of the people are in it too (first: {people[0]})",
-                fix,
-            )
+        ours, known = (
+            {sample.subject for sample in data.samples if sample.subject}
+            for data in (personal, consented)
+        )
+        if people := sorted(ours & known):
+            why = f"{len(people)} of the people are in it too (first: {people[0]})"
+            raise DataError("trunk's data", why, fix)
 
 
 def _digest(dataset: Dataset, position: int) -> bytes:

@@ -19,7 +19,7 @@ from unplug.sdk.learning.training import SampleSet
 from ..anatomy import classifier, embeddings
 from ..method import ForgetProblem
 from ..ridge import RidgeHead, best_scale, soft_targets
-from ..settings import check_range
+from ..settings import check_settings, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +44,15 @@ class ACU:
         the update turned.
     """
 
-    ridge: float = 1e-2
-    batch_size: int = 256
+    ridge: float = within(*RIDGES, 1e-2)
+    batch_size: int = within(1, math.inf, 256)
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
     default_budget: ClassVar[float | None] = 0.05
     trains: ClassVar[bool] = False  # no gradients, for the memory estimate
 
     def __post_init__(self) -> None:
-        check_range("acu", *RIDGES, ridge=self.ridge)
-        check_range("acu", 1, math.inf, batch_size=self.batch_size)
+        check_settings(self)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Replaces the classifier's weights of `model` in place."""

@@ -5,17 +5,14 @@ forget samples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
-
-from ..descent import Descent, norms_fixed, plan
+from ..descent import norms_fixed, plan
 from ..distil import divergence, frozen, random_network, teach
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,40 +37,33 @@ class BadTeacher(Stepped):
         Chundawat et al., Can Bad Teaching Induce Forgetting?, 2023.
     """
 
-    retain_share: float = 0.3
-    temperature: float = 1.0
+    # two for batch norm, one to forget
+    batch_size: int = within(3, 65_536, 32)
+    retain_share: float = within(1e-3, 1.0, 0.3)
+    temperature: float = within(1e-3, 1e3, 1.0)
     lr: float = 1e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "class logits")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        # two for batch norm, one to forget
-        check_range("bad-teacher", 3, 65_536, batch_size=self.batch_size)
-        check_range("bad-teacher", 1e-3, 1.0, retain_share=self.retain_share)
-        check_range("bad-teacher", 1e-3, 1e3, temperature=self.temperature)
+    name = "bad-teacher"
+    needs = ("retain data", "forget data", "class logits")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
         good, bad = frozen(model), frozen(random_network(problem))
         retain_size, forget_size = self.mixture(len(problem.retain), len(problem.forget))
-        retain, forget = (
-            problem.batches(problem.retain, retain_size),
-            problem.batches(problem.forget, forget_size),
-        )
+        retain = problem.batches(problem.retain, retain_size)
+        forget = problem.batches(problem.forget, forget_size)
 
         def loss() -> Tensor:
             kept, gone = next(retain), next(forget)
-            kept_B = divergence(
-                problem.logits(model, kept), teach(problem, good, kept), self.temperature
-            )
+            student_BG = problem.logits(model, kept)
+            kept_B = divergence(student_BG, teach(problem, good, kept), self.temperature)
             with norms_fixed(model):
                 student_BG = problem.logits(model, gone)
             gone_B = divergence(student_BG, teach(problem, bad, gone), self.temperature)
             return torch.cat([kept_B, gone_B]).mean()
 
         steps = plan(problem, 4.0 * (retain_size + forget_size))
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+        return self.descend(model, problem, loss, steps)
 
     def mixture(self, retain: int, forget: int) -> tuple[int, int]:
         """How many samples of each set a batch holds: at least two to keep and one to forget."""

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import AGE_SCALE, Need
+from unplug.sdk.forgetting.tasks import AGE_SCALE
 from unplug.sdk.learning.training import joined
 
 from ..anatomy import convolutions
 from ..descent import Descent, plan_phases
 from ..distil import random_network
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,22 +44,17 @@ class Blindspot(Stepped):
         Tarun et al., Deep Regression Unlearning, 2023, section 4 (Blindspot Unlearning).
     """
 
-    blind_share: float = 0.4
-    attention: float = 50.0
+    blind_share: float = within(0.01, 0.99, 0.4)
+    attention: float = within(0.0, 1e6, 50.0)
     lr: float = 5e-4
 
-    needs: ClassVar[tuple[Need, ...]] = (
+    needs = (
         "retain data",
         "forget data",
         "labels",
         "ages",
         "class logits",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("blindspot", 0.01, 0.99, blind_share=self.blind_share)
-        check_range("blindspot", 0.0, 1e6, attention=self.attention)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Trains a blind model, then changes `model` in place."""
@@ -71,10 +65,8 @@ class Blindspot(Stepped):
             (3.0 * size, 4.0 * (size + forget_size)),
             (self.blind_share, 1.0 - self.blind_share),
         )
-        retain, forget = (
-            problem.batches(problem.retain, size),
-            problem.batches(problem.forget, forget_size),
-        )
+        retain = problem.batches(problem.retain, size)
+        forget = problem.batches(problem.forget, forget_size)
         blind = random_network(problem)
         Descent(lr=problem.recipe.lr)(
             blind, problem, lambda: problem.loss(blind, next(retain)), steps=blind_steps
@@ -85,24 +77,20 @@ class Blindspot(Stepped):
         share = forget_size / (size + forget_size)
 
         def loss() -> Tensor:
-            kept, gone = next(retain), next(forget)
-            size = len(kept)
-            both = joined(kept, gone)
+            kept = next(retain)
+            size, both = len(kept), joined(kept, next(forget))
             with torch.no_grad(), last_features(blind) as theirs:
                 their_age_B1 = problem.outputs(blind, both)["expected_age"].float()
             with last_features(model) as ours:
                 outputs = problem.outputs(model, both)
-            kept_loss = problem.task.loss(
-                model, {name: value[:size] for name, value in outputs.items()}, kept
-            ).mean()
+            kept_outputs = {name: value[:size] for name, value in outputs.items()}
+            kept_loss = problem.task.loss(model, kept_outputs, kept).mean()
             age_B1 = outputs["expected_age"].float()
             guided = F.l1_loss(age_B1[size:], their_age_B1[size:]) / AGE_SCALE
-            guided = guided + self.attention * attention_difference(
-                ours[0][size:], theirs[0][size:]
-            )
-            return (1.0 - share) * kept_loss + share * guided
+            apart = attention_difference(ours[0][size:], theirs[0][size:])
+            return (1.0 - share) * kept_loss + share * (guided + self.attention * apart)
 
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+        return self.descend(model, problem, loss, steps)
 
 
 def attention_difference(x_BCHW: Tensor, y_BCHW: Tensor) -> Tensor:

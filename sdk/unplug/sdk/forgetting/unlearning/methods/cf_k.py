@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import nn
 
 from unplug.core import InputError
-from unplug.sdk.forgetting.tasks import Need
 
 from ..anatomy import NORMS, last_layers, layers
-from ..descent import Descent, Optimizer, plan
+from ..descent import plan
 from ..method import ForgetProblem
 from ..settings import Stepped
 
@@ -42,7 +40,7 @@ class CFk(Stepped):
     k: int = 3
     lr: float = 1e-2
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
+    needs = ("retain data", "labels")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,9 +49,15 @@ class CFk(Stepped):
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes the end of `model` in place."""
-        return train_only(
-            last(model, self.k), model, problem, self.lr, self.batch_size, self.optimizer
-        )
+        kept, batches = last(model, self.k), problem.batches(problem.retain, self.batch_size)
+        with others_frozen(model, kept):
+            return self.descend(
+                model,
+                problem,
+                lambda: problem.loss(model, next(batches)),
+                plan(problem, 3.0 * batches.size),
+                trainable=[parameter for module in kept for parameter in module.parameters()],
+            )
 
 
 def last(model: nn.Module, k: int) -> tuple[nn.Module, ...]:
@@ -68,29 +72,6 @@ def last(model: nn.Module, k: int) -> tuple[nn.Module, ...]:
     return last_layers(model, k)
 
 
-def train_only(
-    kept: Sequence[nn.Module],
-    model: nn.Module,
-    problem: ForgetProblem,
-    lr: float,
-    batch_size: int,
-    optimizer: Optimizer,
-) -> nn.Module:
-    """Fine-tunes some layers on the retain set with all of the budget; nothing else in the model
-    changes.
-    """
-    size = min(batch_size, len(problem.retain))
-    batches = problem.batches(problem.retain, size)
-    with others_frozen(model, kept):
-        return Descent(lr=lr, optimizer=optimizer)(
-            model,
-            problem,
-            lambda: problem.loss(model, next(batches)),
-            steps=plan(problem, 3.0 * size),
-            trainable=[parameter for module in kept for parameter in module.parameters()],
-        )
-
-
 @contextmanager
 def others_frozen(model: nn.Module, kept: Sequence[nn.Module]) -> Iterator[None]:
     """Everything but `kept` takes no gradient, and its norms keep their running statistics even in
@@ -101,7 +82,7 @@ def others_frozen(model: nn.Module, kept: Sequence[nn.Module]) -> Iterator[None]
     norms = [
         module
         for module in model.modules()
-        if isinstance(module, NORMS) and not any(module is item for item in kept)
+        if isinstance(module, NORMS) and not any(module is layer for layer in kept)
     ]
 
     def hold(*_: object) -> None:

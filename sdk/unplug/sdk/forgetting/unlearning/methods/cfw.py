@@ -6,18 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
-from unplug.sdk.learning.training import Batch, labelled
+from unplug.sdk.learning.training import labelled
 
 from ..anatomy import first_convolution
-from ..descent import Descent, plan
+from ..descent import plan
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,20 +40,15 @@ class CFW(Stepped):
         Third place of the NeurIPS 2023 Machine Unlearning Challenge.
     """
 
-    sigma: float = 0.05
-    late_sigma: float = 0.005
+    sigma: float = within(0.0, 100.0, 0.05)
+    late_sigma: float = within(0.0, 100.0, 0.005)
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "class logits")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("cfw", 0.0, 100.0, sigma=self.sigma, late_sigma=self.late_sigma)
+    needs = ("retain data", "labels", "class logits")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Harms and repairs `model` in place."""
-        size = min(self.batch_size, len(problem.retain))
-        steps = plan(problem, 3.0 * size)
-        batches = problem.batches(problem.retain, size)
+        batches = problem.batches(problem.retain, self.batch_size)
+        steps = plan(problem, 3.0 * batches.size)
         weight_G = class_weights(labelled(problem.retain).group_N, problem.classes, power=1.0)
         add_noise([first_convolution(model).weight], self.sigma, problem.generator)
 
@@ -63,13 +56,11 @@ class CFW(Stepped):
             if step + 1 == steps - max(1, steps // 4):
                 add_noise([first_convolution(model).weight], self.late_sigma, problem.generator)
 
-        return Descent(lr=self.lr, optimizer=self.optimizer)(
-            model,
-            problem,
-            lambda: weighted_loss(problem, model, next(batches), weight_G),
-            steps=steps,
-            on_step=late,
-        )
+        def loss() -> Tensor:
+            batch = next(batches)
+            return weighted_mean(problem.losses(model, batch), weight_G[labelled(batch).group_B])
+
+        return self.descend(model, problem, loss, steps, on_step=late)
 
 
 @torch.no_grad()
@@ -85,13 +76,6 @@ def class_weights(group_N: Tensor, classes: int, power: float) -> Tensor:
     """w_c = count_c^-power (G,), 0 for classes without a sample."""
     count_G = torch.bincount(group_N, minlength=classes).float()
     return torch.where(count_G > 0, count_G.clamp(min=1.0).pow(-power), 0.0)
-
-
-def weighted_loss(
-    problem: ForgetProblem, model: nn.Module, batch: Batch, weight_G: Tensor
-) -> Tensor:
-    """sum_b w_y L_b / sum_b w_y with L the training loss, charged."""
-    return weighted_mean(problem.losses(model, batch), weight_G[labelled(batch).group_B])
 
 
 def weighted_mean(loss_B: Tensor, weight_B: Tensor) -> Tensor:

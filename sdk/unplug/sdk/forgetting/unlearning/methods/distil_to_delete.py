@@ -5,19 +5,17 @@ forget set is not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import Batch
 
 from ..anatomy import embeddings
-from ..descent import Descent, norms_fixed, plan
+from ..descent import norms_fixed, plan
 from ..distil import divergence, frozen
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,28 +48,19 @@ class DistilToDelete(Stepped):
         2023 (D2DGN), for the losses; Cheng et al., GNNDelete, 2023, for the random partners.
     """
 
-    alpha: float = 0.5
-    features: float = 1.0
-    temperature: float = 1.0
+    alpha: float = within(0.0, 1.0, 0.5)
+    features: float = within(0.0, 1e3, 1.0)
+    temperature: float = within(1e-3, 1e3, 1.0)
     lr: float = 1e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "class logits")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("distil-to-delete", 0.0, 1.0, alpha=self.alpha)
-        check_range("distil-to-delete", 0.0, 1e3, features=self.features)
-        check_range("distil-to-delete", 1e-3, 1e3, temperature=self.temperature)
+    name = "distil-to-delete"
+    needs = ("retain data", "forget data", "class logits")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
         teacher = frozen(model)
-        retain_size = min(self.batch_size, len(problem.retain))
-        forget_size = min(max(1, self.batch_size // 4), len(problem.forget), retain_size)
-        retain, forget = (
-            problem.batches(problem.retain, retain_size),
-            problem.batches(problem.forget, forget_size),
-        )
+        retain = problem.batches(problem.retain, self.batch_size)
+        forget = problem.batches(problem.forget, min(max(1, self.batch_size // 4), retain.size))
 
         def loss() -> Tensor:
             kept_batch, gone_batch = next(retain), next(forget)
@@ -79,16 +68,15 @@ class DistilToDelete(Stepped):
                 taught = run(problem, teacher, kept_batch)
             # The retain batch is in random order, so its first samples are the random partners of
             # the forget batch.
-            partner = tuple(
-                value[torch.arange(len(gone_batch)) % len(kept_batch)] for value in taught
-            )
+            place_B = torch.arange(len(gone_batch)) % len(kept_batch)
+            partner = tuple(value[place_B] for value in taught)
             kept = self.distance(run(problem, model, kept_batch), taught)
             with norms_fixed(model):
                 gone = self.distance(run(problem, model, gone_batch), partner)
             return self.alpha * kept + (1.0 - self.alpha) * gone
 
-        steps = plan(problem, 4.0 * retain_size + 3.0 * forget_size)
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+        steps = plan(problem, 4.0 * retain.size + 3.0 * forget.size)
+        return self.descend(model, problem, loss, steps)
 
     def distance(self, student: tuple[Tensor, ...], teacher: tuple[Tensor, ...]) -> Tensor:
         """D: mean divergence of the logits + `features` times the mean squared error of the

@@ -47,5 +47,5 @@ def draw_anew(kept: Sequence[nn.Module], model: nn.Module, problem: ForgetProble
     """Gives some modules of a model the weights and statistics of an untrained network, in place."""
     fresh = random_network(problem)
     for name, module in model.named_modules():
-        if any(module is item for item in kept):
+        if any(module is layer for layer in kept):
             module.load_state_dict(fresh.get_submodule(name).state_dict())

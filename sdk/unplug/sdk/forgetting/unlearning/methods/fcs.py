@@ -6,18 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import learning_rate, steps_per_epoch
 
 from ..descent import Descent, norms_fixed, plan_phases
 from ..distil import not_uniform
 from ..method import ForgetProblem
-from ..settings import Stepped, check_descent, check_range
+from ..settings import Stepped, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,32 +45,26 @@ class FCS(Stepped):
         First place of the NeurIPS 2023 Machine Unlearning Challenge.
     """
 
-    rounds: int = 8
-    temperature: float = 1.15
+    rounds: int = within(1, 1e6, 8)
+    temperature: float = within(1e-3, 1e6, 1.15)
     flatten_lr: float = 2e-3
     contrast_lr: float = 1e-3
     lr: float = 3e-3
-    forget_share: float = 0.25
+    forget_share: float = within(0.01, 0.99, 0.25)
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
+    needs = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
-        for lr in (self.lr, self.flatten_lr, self.contrast_lr):
-            check_descent(lr, self.batch_size, self.optimizer)
-        check_range("fcs", 1, 1e6, rounds=self.rounds)
-        check_range("fcs", 1e-3, 1e6, temperature=self.temperature)
-        check_range("fcs", 0.01, 0.99, forget_share=self.forget_share)
+        super().__post_init__()
+        for lr in (self.flatten_lr, self.contrast_lr):
+            Descent(lr=lr)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Forgets and repairs `model` in place."""
-        retain_size, forget_size = (
-            min(self.batch_size, len(data)) for data in (problem.retain, problem.forget)
-        )
         retain, forget = (
-            problem.batches(problem.retain, retain_size),
-            problem.batches(problem.forget, forget_size),
+            problem.batches(data, self.batch_size) for data in (problem.retain, problem.forget)
         )
-        one_pass = steps_per_epoch(len(problem.forget), forget_size)
+        one_pass = steps_per_epoch(len(problem.forget), forget.size)
 
         def flatten() -> Tensor:
             with norms_fixed(model):
@@ -84,20 +76,19 @@ class FCS(Stepped):
                     z_RG = problem.logits(model, next(retain))
                 return contrastive(problem.logits(model, next(forget)), z_RG, self.temperature)
 
-        def descend(lr: float, loss: Callable[[], Tensor], steps: int) -> None:
-            Descent(lr=lr, shape="constant", optimizer=self.optimizer)(
-                model, problem, loss, steps=steps
-            )
+        def go(lr: float, loss: Callable[[], Tensor], steps: int) -> None:
+            self.descend(model, problem, loss, steps, lr=lr, shape="constant")
 
-        cost = (3.0 * forget_size + retain_size, 3.0 * retain_size)
-        flattens, fitting = plan_phases(problem, (3.0 * forget_size, sum(cost)), (0.1, 0.9))
+        cost = (3.0 * forget.size + retain.size, 3.0 * retain.size)
+        flattens, fitting = plan_phases(problem, (3.0 * forget.size, sum(cost)), (0.1, 0.9))
         rounds, halves = min(self.rounds, fitting), (self.forget_share, 1.0 - self.forget_share)
-        descend(self.flatten_lr, flatten, min(one_pass, flattens))
+        go(self.flatten_lr, flatten, min(one_pass, flattens))
         for number in range(rounds):
+            # both halves of a round fall together
             fall = learning_rate(number, rounds, 1.0, "cosine")
             contrasts, repairs = plan_phases(problem, cost, halves, 1.0 / (rounds - number))
-            descend(self.contrast_lr * fall, contrast, min(one_pass, contrasts))
-            descend(self.lr * fall, lambda: problem.loss(model, next(retain)), repairs)
+            go(self.contrast_lr * fall, contrast, min(one_pass, contrasts))
+            go(self.lr * fall, lambda: problem.loss(model, next(retain)), repairs)
         return model.eval()
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import nn
-
-from unplug.sdk.forgetting.tasks import Need
 
 from ..descent import Repair
 from ..method import ForgetProblem
@@ -29,7 +26,7 @@ class Finetune(Stepped):
 
     lr: float = 2e-3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
+    needs = ("retain data", "labels")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes `model` in place."""

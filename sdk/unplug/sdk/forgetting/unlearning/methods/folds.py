@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.forgetting.tasks import Need
 
 from ..fitted import Fitted
 from ..method import ForgetProblem
@@ -41,7 +39,7 @@ class Folds(Fitted):
 
     lr: float = 2e-4
 
-    needs: ClassVar[tuple[Need, ...]] = (
+    needs = (
         "retain data",
         "forget data",
         "labels",

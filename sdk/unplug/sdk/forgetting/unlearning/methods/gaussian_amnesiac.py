@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import ImageSet, joined, pictures
 
-from ..descent import Descent, plan
+from ..descent import plan
 from ..method import ForgetProblem
 from ..settings import Stepped
 
@@ -34,7 +32,7 @@ class GaussianAmnesiac(Stepped):
         Tarun et al., Deep Regression Unlearning, 2023, section 4 (Gaussian Amnesiac).
     """
 
-    needs: ClassVar[tuple[Need, ...]] = (
+    needs = (
         "retain data",
         "forget data",
         "labels",
@@ -47,21 +45,15 @@ class GaussianAmnesiac(Stepped):
         kept, gone = len(problem.retain), len(problem.forget)
         size = min(self.batch_size, kept + gone)
         forget_size = min(max(1, round(size * gone / (kept + gone))), gone, size - 1)
-        relabelled = amnesiac(
-            pictures(problem.forget),
-            pictures(problem.retain),
-            problem.task.edges,
-            problem.generator,
-        )
+        sets = pictures(problem.forget), pictures(problem.retain)
+        relabelled = amnesiac(*sets, problem.task.edges, problem.generator)
         retain = problem.batches(problem.retain, size - forget_size)
         forget = problem.batches(relabelled, forget_size)
 
         def loss() -> Tensor:
             return problem.loss(model, joined(next(retain), next(forget)))
 
-        return Descent(lr=self.lr, optimizer=self.optimizer)(
-            model, problem, loss, steps=plan(problem, 3.0 * size)
-        )
+        return self.descend(model, problem, loss, plan(problem, 3.0 * size))
 
 
 def amnesiac(
@@ -73,5 +65,6 @@ def amnesiac(
     age_N = retain.age_N.float()
     spread = (age_N - age_N.mean()).square().mean().sqrt()
     drawn_N = torch.randn(len(forget), generator=generator).to(age_N.device) * spread + age_N.mean()
+    # what lies beyond the borders belongs to the first or the last group
     inner = torch.tensor(edges[1:-1], device=age_N.device)
     return replace(forget, age_N=drawn_N, group_N=torch.bucketize(drawn_N, inner, right=True))

@@ -13,7 +13,7 @@ from unplug.sdk.learning.training import SampleSet
 
 from ..fisher import sample_within
 from ..method import ForgetProblem
-from ..settings import check_range
+from ..settings import check_settings, within
 
 PASSES = 3.0
 
@@ -40,13 +40,13 @@ class IAU:
         approximation and gradient correction).
     """
 
-    lr: float = 1e-2
+    lr: float = within(1e-8, 10.0, 1e-2)
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
     default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_range("iau", 1e-8, 10.0, lr=self.lr)
+        check_settings(self)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Takes the step in place."""
@@ -65,8 +65,7 @@ def mean_gradient(model: nn.Module, problem: ForgetProblem, data: SampleSet) -> 
     """
     model.zero_grad(set_to_none=True)
     for batch in data.in_order(problem.recipe.batch_size):
-        loss = problem.losses(model, batch).sum() / len(data)
-        loss.backward()
+        (problem.losses(model, batch).sum() / len(data)).backward()
     gradients = {
         name: torch.zeros_like(parameter)
         if parameter.grad is None

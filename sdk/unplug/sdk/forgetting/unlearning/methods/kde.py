@@ -5,17 +5,14 @@ set.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor, nn
-
-from unplug.sdk.forgetting.tasks import Need
 
 from ..anatomy import classifier, first_convolution, reset
 from ..descent import Descent, plan_phases
 from ..distil import divergence, frozen, teach
 from ..method import ForgetProblem
-from ..settings import Stepped, check_descent, check_range
+from ..settings import Stepped, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,55 +44,47 @@ class KDE(Stepped):
         Knowledge in a Neural Network, 2015, section 2.
     """
 
-    temperature: float = 5.0
-    validation_share: float = 0.3
+    temperature: float = within(1e-3, 1e6, 5.0)
+    validation_share: float = within(0.01, 0.99, 0.3)
     validation_lr: float = 3e-3
     lr: float = 3e-3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "validation data", "class logits")
+    needs = ("retain data", "labels", "validation data", "class logits")
 
     def __post_init__(self) -> None:
-        for lr in (self.lr, self.validation_lr):
-            check_descent(lr, self.batch_size, self.optimizer)
-        check_range("kde", 1e-3, 1e6, temperature=self.temperature)
-        check_range("kde", 0.01, 0.99, validation_share=self.validation_share)
+        super().__post_init__()
+        Descent(lr=self.validation_lr)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Resets and distils `model` in place."""
-        seen = (problem.validation, problem.retain)
-        sizes = [min(self.batch_size, len(data)) for data in seen]
+        validation, retain = (
+            problem.batches(data, self.batch_size) for data in (problem.validation, problem.retain)
+        )
         first, second = plan_phases(
             problem,
-            [4.0 * size for size in sizes],
+            (4.0 * validation.size, 4.0 * retain.size),
             (self.validation_share, 1.0 - self.validation_share),
         )
-        validation, retain = (
-            problem.batches(data, size) for data, size in zip(seen, sizes, strict=True)
-        )
         teacher = frozen(model)
+        # the teacher was copied before
         reset(first_convolution(model))
         reset(classifier(model))
 
         def mimic() -> Tensor:
             batch = next(validation)
-            theirs_BG = teach(problem, teacher, batch)
-            return divergence(
-                problem.logits(model, batch) / self.temperature, theirs_BG / self.temperature
-            ).mean()
+            theirs_BG = teach(problem, teacher, batch) / self.temperature
+            return divergence(problem.logits(model, batch) / self.temperature, theirs_BG).mean()
 
         def learn() -> Tensor:
             batch = next(retain)
-            theirs_BG = teach(problem, teacher, batch)
+            theirs_BG = teach(problem, teacher, batch) / self.temperature
             outputs = problem.outputs(model, batch)
-            softer = problem.task.logits(outputs) / self.temperature, theirs_BG / self.temperature
-            return (
-                problem.task.loss(model, outputs, batch).mean()
-                + soft_ce(*softer)
-                + divergence(*softer).mean()
-            )
+            ours_BG = problem.task.logits(outputs) / self.temperature
+            loss = problem.task.loss(model, outputs, batch).mean()
+            return loss + soft_ce(ours_BG, theirs_BG) + divergence(ours_BG, theirs_BG).mean()
 
-        Descent(lr=self.validation_lr, optimizer=self.optimizer)(model, problem, mimic, steps=first)
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, learn, steps=second)
+        self.descend(model, problem, mimic, first, lr=self.validation_lr)
+        return self.descend(model, problem, learn, second)
 
 
 def soft_ce(ours_BG: Tensor, theirs_BG: Tensor) -> Tensor:

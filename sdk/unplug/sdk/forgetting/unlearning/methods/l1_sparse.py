@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
-
-from ..descent import Descent, plan
+from ..descent import plan
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,29 +32,22 @@ class L1Sparse(Stepped):
         Jia et al., Model Sparsity Can Simplify Machine Unlearning, 2023, section 4 (l1-sparse MU).
     """
 
-    gamma: float = 5e-4
+    gamma: float = within(0.0, 1.0, 5e-4)
     lr: float = 3e-3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("l1-sparse", 0.0, 1.0, gamma=self.gamma)
+    name = "l1-sparse"
+    needs = ("retain data", "labels")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes in place."""
-        size = min(self.batch_size, len(problem.retain))
-        batches, steps, count = (
-            problem.batches(problem.retain, size),
-            plan(problem, 3.0 * size),
-            itertools.count(),
-        )
+        batches, count = problem.batches(problem.retain, self.batch_size), itertools.count()
+        steps = plan(problem, 3.0 * batches.size)
 
         def loss() -> Tensor:
             weight = self.gamma * (1.0 - next(count) / steps)
             return problem.loss(model, next(batches)) + weight * absolute_sum(model)
 
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+        return self.descend(model, problem, loss, steps)
 
 
 def absolute_sum(model: nn.Module) -> Tensor:

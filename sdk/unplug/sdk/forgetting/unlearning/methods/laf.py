@@ -6,21 +6,19 @@ Shapes: N samples, B batch, F features of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import joined
 
 from ..anatomy import classifier, embeddings
-from ..descent import Descent, norms_fixed, plan
+from ..descent import norms_fixed, plan
 from ..distil import frozen
 from ..fisher import sample_within
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 from ..vae import bounded, embed, fit_vae
 
 SHARE = 0.15  # of what is left of the budget: for the embeddings of each set, and for each VAE
@@ -57,32 +55,22 @@ class LAF(Stepped):
         section 3.
     """
 
-    temperature: float = 1.0
-    vae_steps: int = 200
+    temperature: float = within(1e-3, 1e6, 1.0)
+    vae_steps: int = within(1, 1e6, 200)
     lr: float = 2e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "class logits")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("laf", 1e-3, 1e6, temperature=self.temperature)
-        check_range("laf", 1, 1e6, vae_steps=self.vae_steps)
+    needs = ("retain data", "forget data", "class logits")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Moves the embeddings of `model` in place."""
-        sets = (problem.retain, problem.forget)
-        retain_size, forget_size = (min(self.batch_size, len(data)) for data in sets)
-        teacher = frozen(model)
+        sets, teacher = (problem.retain, problem.forget), frozen(model)
+        retain, forget = (problem.batches(data, self.batch_size) for data in sets)
         z_RF, z_GF = (
             embed(teacher, problem, sample_within(problem, data, SHARE, 1.0)) for data in sets
         )
         all_vae = fit_vae(torch.cat([z_RF, z_GF]), problem, teacher, self.vae_steps, SHARE)
         forget_vae = fit_vae(z_GF, problem, teacher, self.vae_steps, SHARE)
-        steps = plan(problem, 3.5 * (retain_size + forget_size))
-        retain, forget = (
-            problem.batches(problem.retain, retain_size),
-            problem.batches(problem.forget, forget_size),
-        )
+        steps = plan(problem, 3.5 * (retain.size + forget.size))
         turn = iter(range(steps))
 
         def loss() -> Tensor:
@@ -91,6 +79,7 @@ class LAF(Stepped):
             with norms_fixed(model), embeddings(model) as seen:
                 problem.outputs(model, both)
             kept_BF, gone_BF = seen[0].float().tensor_split([len(kept)])
+            # extractor and representation in turn
             if next(turn) % 2 == 0:
                 return bounded(all_vae, kept_BF).mean() - bounded(forget_vae, gone_BF).mean()
             with torch.no_grad(), embeddings(teacher) as before:
@@ -99,10 +88,8 @@ class LAF(Stepped):
             return alignment(kept_BF, kept0_BF, gone_BF, gone0_BF, self.temperature)
 
         head = {id(parameter) for parameter in classifier(model).parameters()}
-        body = [item for item in model.parameters() if id(item) not in head]
-        return Descent(lr=self.lr, optimizer=self.optimizer)(
-            model, problem, loss, steps=steps, trainable=body
-        )
+        body = [parameter for parameter in model.parameters() if id(parameter) not in head]
+        return self.descend(model, problem, loss, steps, trainable=body)
 
 
 def alignment(

@@ -5,17 +5,15 @@ the pixels it memorised.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import draw_augment, pictures, through
 
 from ..fitted import Fitted
 from ..method import ForgetProblem
-from ..settings import check_range
+from ..settings import within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +42,11 @@ class Lens(Fitted):
         Ours; docs/leaderboard.md has the ablation.
     """
 
-    lenses: int = 1
-    strength: int = 1
-    clear: float = 0.25
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
+    lenses: int = within(1, 64, 1)
+    strength: int = within(1, 8, 1)
+    clear: float = within(0.0, 1.0, 0.25)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("lens", 1, 64, lenses=self.lenses)
-        check_range("lens", 1, 8, strength=self.strength)
-        check_range("lens", 0.0, 1.0, clear=self.clear)
+    needs = ("retain data", "forget data", "labels", "class logits")
 
     @torch.no_grad()
     def targets(self, model: nn.Module, problem: ForgetProblem) -> Tensor:
@@ -63,17 +56,14 @@ class Lens(Fitted):
         changes = self.strength + (problem.recipe.augment == "standard")
         lenses = [self.lens(problem, changes) for _ in range(self.lenses)]
         rows = []
-        for index_B in torch.arange(len(problem.forget), device=problem.forget.device).split(
-            problem.recipe.batch_size
-        ):
-            batch = pictures(problem.forget.batch(index_B))
-            views = [through(batch.image_BCHW, [draw[index_B] for draw in lens]) for lens in lenses]
-            seen = [
-                problem.logits(model, replace(batch, image_BCHW=view_BCHW)) for view_BCHW in views
-            ]
-            rows.append(
-                torch.lerp(torch.stack(seen).mean(dim=0), problem.logits(model, batch), self.clear)
-            )
+        everybody_F = torch.arange(len(problem.forget), device=problem.forget.device)
+        for index_B in everybody_F.split(problem.recipe.batch_size):
+            batch, seen = pictures(problem.forget.batch(index_B)), []
+            for lens in lenses:
+                view_BCHW = through(batch.image_BCHW, [draw[index_B] for draw in lens])
+                seen.append(problem.logits(model, replace(batch, image_BCHW=view_BCHW)))
+            plain_BG = problem.logits(model, batch)
+            rows.append(torch.lerp(torch.stack(seen).mean(dim=0), plain_BG, self.clear))
         return torch.cat(rows)
 
     def lens(self, problem: ForgetProblem, changes: int) -> list[Tensor]:

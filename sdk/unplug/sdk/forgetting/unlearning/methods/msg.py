@@ -70,6 +70,7 @@ def difference_gradient(model: nn.Module, problem: ForgetProblem) -> dict[str, T
     """
     model.eval()
     model.zero_grad(set_to_none=True)
+    # the published sample: the mean over all that is kept would cost a pass over it
     size = min(len(problem.forget), len(problem.retain))
     retain_S = torch.randperm(len(problem.retain), generator=problem.generator)[:size].to(
         problem.retain.device
@@ -106,6 +107,7 @@ def reinitialise(
         weight, size = module.weight, gradients[f"{name}.weight"].abs()
         count = round(ratio * weight.numel())
         chosen = torch.zeros(weight.numel(), dtype=torch.bool, device=weight.device)
+        # exactly so many: a threshold would take all of several equal ones
         chosen[size.reshape(-1).topk(count, largest=False).indices] = True
         mask = chosen.view(weight.shape)
         fresh = torch.empty(weight.shape)

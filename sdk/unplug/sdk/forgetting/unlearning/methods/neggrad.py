@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import Batch
 
-from ..descent import Descent, norms_fixed, plan
+from ..descent import norms_fixed, plan
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,24 +39,19 @@ class NegGrad(Stepped):
     """
 
     lr: float = 2e-5
-    ceiling: float = 1.0
+    ceiling: float = within(1e-3, math.inf, 1.0)
 
-    needs: ClassVar[tuple[Need, ...]] = ("forget data", "labels")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("neggrad", 1e-3, math.inf, ceiling=self.ceiling)
+    needs = ("forget data", "labels")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
-        size = min(self.batch_size, len(problem.forget))
-        batches = problem.batches(problem.forget, size)
+        batches = problem.batches(problem.forget, self.batch_size)
 
         def loss() -> Tensor:
             return -bounded_loss(model, problem, next(batches), self.ceiling)
 
-        steps = plan(problem, 3.0 * max(1, size))
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+        steps = plan(problem, 3.0 * max(1, batches.size))
+        return self.descend(model, problem, loss, steps)
 
 
 def bounded_loss(model: nn.Module, problem: ForgetProblem, batch: Batch, ceiling: float) -> Tensor:

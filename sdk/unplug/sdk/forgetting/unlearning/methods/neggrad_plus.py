@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
-
-from ..descent import Descent, plan
+from ..descent import plan
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 from .neggrad import bounded_loss
 
 
@@ -39,34 +36,25 @@ class NegGradPlus(Stepped):
         Kurmanji et al., Towards Unbounded Machine Unlearning, 2023, section 4 (baseline NegGrad+).
     """
 
-    alpha: float = 0.99
-    ceiling: float = 1.0
+    alpha: float = within(0.0, 1.0, 0.99)
+    ceiling: float = within(1e-3, math.inf, 1.0)
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("neggrad+", 0.0, 1.0, alpha=self.alpha)
-        check_range("neggrad+", 1e-3, math.inf, ceiling=self.ceiling)
+    name = "neggrad+"
+    needs = ("retain data", "forget data", "labels")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns and repairs in place."""
-        retain_size, forget_size = (
-            min(self.batch_size, len(data)) for data in (problem.retain, problem.forget)
-        )
         retain, forget = (
-            problem.batches(problem.retain, retain_size),
-            problem.batches(problem.forget, forget_size),
+            problem.batches(data, self.batch_size) for data in (problem.retain, problem.forget)
         )
-        if self.alpha == 1.0:
-            forget_size = 0  # a term with weight 0 costs nothing
+        ascends = self.alpha < 1.0  # a term with weight 0 costs nothing
 
         def loss() -> Tensor:
             value = self.alpha * problem.loss(model, next(retain))
-            if forget_size == 0:
+            if not ascends:
                 return value
             up = bounded_loss(model, problem, next(forget), self.ceiling)
             return value - (1.0 - self.alpha) * up
 
-        steps = plan(problem, 3.0 * (retain_size + forget_size))
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+        steps = plan(problem, 3.0 * (retain.size + ascends * forget.size))
+        return self.descend(model, problem, loss, steps)

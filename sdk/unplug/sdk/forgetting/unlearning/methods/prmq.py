@@ -5,20 +5,18 @@ round.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import labelled
 
 from ..anatomy import layers
-from ..descent import Descent, plan
+from ..descent import plan
 from ..distil import entropy, frozen, teach
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 from .cfw import class_weights, weighted_mean
 
 
@@ -49,21 +47,15 @@ class PRMQ(Stepped):
         Fourth place of the NeurIPS 2023 Machine Unlearning Challenge.
     """
 
-    ratio: float = 0.02
-    match: float = 1.0
+    ratio: float = within(0.0, 1.0, 0.02)
+    match: float = within(0.0, 1e6, 1.0)
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "class logits")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("prmq", 0.0, 1.0, ratio=self.ratio)
-        check_range("prmq", 0.0, 1e6, match=self.match)
+    needs = ("retain data", "labels", "class logits")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Prunes, repairs and rounds `model` in place."""
-        size = min(self.batch_size, len(problem.retain))
-        steps = plan(problem, 4.0 * size)
-        batches, teacher = problem.batches(problem.retain, size), frozen(model)
+        batches, teacher = problem.batches(problem.retain, self.batch_size), frozen(model)
+        steps = plan(problem, 4.0 * batches.size)
         weight_G = class_weights(labelled(problem.retain).group_N, problem.classes, power=0.1)
         refill(model, self.ratio, problem.generator)
 
@@ -72,14 +64,11 @@ class PRMQ(Stepped):
             theirs_B = entropy(teach(problem, teacher, batch))
             outputs = problem.outputs(model, batch)
             apart = F.mse_loss(entropy(problem.task.logits(outputs)), theirs_B)
-            return (
-                weighted_mean(
-                    problem.task.loss(model, outputs, batch), weight_G[labelled(batch).group_B]
-                )
-                + self.match * apart
-            )
+            weight_B = weight_G[labelled(batch).group_B]
+            down = weighted_mean(problem.task.loss(model, outputs, batch), weight_B)
+            return down + self.match * apart
 
-        Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+        self.descend(model, problem, loss, steps)
         round_to_half(model)
         return model
 

@@ -5,17 +5,14 @@ tensors learn.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
-from torch import nn
-
-from unplug.sdk.forgetting.tasks import Need
+from torch import Tensor, nn
 
 from ..anatomy import NORMS, classifier, reset
-from ..descent import Descent, plan
+from ..descent import plan
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, check_range, within
 from .cfw import add_noise
 
 
@@ -44,26 +41,28 @@ class RNI(Stepped):
         Seventh place of the NeurIPS 2023 Machine Unlearning Challenge.
     """
 
-    stretches: int = 9
+    stretches: int = within(1, 1000, 9)
     noisy: int = 5
-    chosen: int = 9
+    chosen: int = within(1, 1000, 9)
     disturbed: int = 6
-    sigma: float = 0.02
+    sigma: float = within(0.0, 100.0, 0.02)
     lr: float = 3e-3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "class logits")
+    needs = ("retain data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("rni", 1, 1000, stretches=self.stretches, chosen=self.chosen)
         check_range("rni", 0, self.stretches - 1, noisy=self.noisy)
         check_range("rni", 0, self.chosen, disturbed=self.disturbed)
-        check_range("rni", 0.0, 100.0, sigma=self.sigma)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Resets, disturbs and repairs `model` in place."""
-        size = min(self.batch_size, len(problem.retain))
-        steps, batches = plan(problem, 3.0 * size), problem.batches(problem.retain, size)
+        batches = problem.batches(problem.retain, self.batch_size)
+        steps = plan(problem, 3.0 * batches.size)
+
+        def loss() -> Tensor:
+            return problem.loss(model, next(batches))
+
         reset(classifier(model))
         done, before = 0, set[int]()
         for stretch in range(self.noisy):
@@ -71,23 +70,13 @@ class RNI(Stepped):
             done += count
             learning = choose_tensors(model, self.chosen, problem.generator)
             if stretch > 0:
-                add_noise(
-                    [item for item in learning if id(item) not in before][: self.disturbed],
-                    self.sigma,
-                    problem.generator,
-                )
-            before |= {id(item) for item in learning}
+                fresh = [tensor for tensor in learning if id(tensor) not in before]
+                add_noise(fresh[: self.disturbed], self.sigma, problem.generator)
+            before |= {id(tensor) for tensor in learning}
             if count > 0:
-                Descent(lr=self.lr, shape="constant", optimizer=self.optimizer)(
-                    model,
-                    problem,
-                    lambda: problem.loss(model, next(batches)),
-                    steps=count,
-                    trainable=[*learning, *norm_parameters(model)],
-                )
-        return Descent(lr=self.lr, optimizer=self.optimizer)(
-            model, problem, lambda: problem.loss(model, next(batches)), steps=steps - done
-        )
+                few = [*learning, *norm_parameters(model)]
+                self.descend(model, problem, loss, count, shape="constant", trainable=few)
+        return self.descend(model, problem, loss, steps - done)
 
 
 def norm_parameters(model: nn.Module) -> list[nn.Parameter]:
@@ -106,7 +95,5 @@ def choose_tensors(model: nn.Module, count: int, generator: torch.Generator) -> 
     """
     norms = {id(parameter) for parameter in norm_parameters(model)}
     others = [parameter for parameter in model.parameters() if id(parameter) not in norms]
-    return [
-        others[position]
-        for position in torch.randperm(len(others), generator=generator)[:count].tolist()
-    ]
+    chosen = torch.randperm(len(others), generator=generator)[:count]
+    return [others[position] for position in chosen.tolist()]

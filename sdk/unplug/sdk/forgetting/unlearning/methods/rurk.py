@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import pictures
 
-from ..descent import Descent, plan
+from ..descent import plan
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
 from .neggrad import bounded_loss
 
 
@@ -47,46 +45,33 @@ class RURK(Stepped):
         Samples, 2025 (RURK).
     """
 
-    epsilon: float = 8 / 255
-    copies: int = 1
-    alpha: float = 0.99
-    ceiling: float = 1.0
+    epsilon: float = within(0.0, 1.0, 8 / 255)
+    copies: int = within(1, 64, 1)
+    alpha: float = within(0.0, 1.0, 0.99)
+    ceiling: float = within(1e-3, math.inf, 1.0)
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("rurk", 0.0, 1.0, epsilon=self.epsilon, alpha=self.alpha)
-        check_range("rurk", 1e-3, math.inf, ceiling=self.ceiling)
-        check_range("rurk", 1, 64, copies=self.copies)
+    needs = ("retain data", "forget data", "labels", "class logits")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns and repairs in place."""
-        retain_size, forget_size = (
-            min(self.batch_size, len(data)) for data in (problem.retain, problem.forget)
-        )
         retain, forget = (
-            problem.batches(problem.retain, retain_size),
-            problem.batches(problem.forget, forget_size),
+            problem.batches(data, self.batch_size) for data in (problem.retain, problem.forget)
         )
 
         def loss() -> Tensor:
             down, batch = problem.loss(model, next(retain)), pictures(next(forget))
-            near_BCHW = neighbourhood(
-                batch.image_BCHW, self.epsilon, self.copies, problem.generator
-            )
-            times = 1 + self.copies
+            times, image_BCHW = 1 + self.copies, batch.image_BCHW
             near = replace(
                 batch,
-                image_BCHW=near_BCHW,
+                image_BCHW=neighbourhood(image_BCHW, self.epsilon, self.copies, problem.generator),
                 age_B=batch.age_B.repeat(times),
                 group_B=batch.group_B.repeat(times),
             )
             up = bounded_loss(model, problem, near, self.ceiling)
             return self.alpha * down - (1.0 - self.alpha) * up
 
-        steps = plan(problem, 3.0 * (retain_size + forget_size * (1 + self.copies)))
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+        steps = plan(problem, 3.0 * (retain.size + forget.size * (1 + self.copies)))
+        return self.descend(model, problem, loss, steps)
 
 
 def neighbourhood(
@@ -97,11 +82,8 @@ def neighbourhood(
     """
     views = [image_BCHW]
     for _ in range(copies):
-        noise_BCHW = (
-            torch.rand(image_BCHW.shape, generator=generator)
-            .mul_(2.0)
-            .sub_(1.0)
-            .to(image_BCHW.device)
-        )
-        views.append((image_BCHW + epsilon * noise_BCHW).clamp_(0.0, 1.0))
+        # drawn on the CPU: one seed gives one cube on every device
+        noise_BCHW = torch.rand(image_BCHW.shape, generator=generator) * 2.0 - 1.0
+        near_BCHW = image_BCHW + epsilon * noise_BCHW.to(image_BCHW.device)
+        views.append(near_BCHW.clamp_(0.0, 1.0))
     return torch.cat(views).contiguous(memory_format=torch.channels_last)

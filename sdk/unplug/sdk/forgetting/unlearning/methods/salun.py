@@ -7,17 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import Batch, LabelledSet, labelled, steps_per_epoch
 
-from ..descent import Descent, norms_fixed, plan
+from ..descent import norms_fixed, plan
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, within
+from .iau import mean_gradient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,27 +45,18 @@ class SalUn(Stepped):
         equations 3 to 5.
     """
 
-    ratio: float = 0.5
-    alpha: float = 1.0
+    ratio: float = within(1e-6, 1.0, 0.5)
+    alpha: float = within(0.0, 100.0, 1.0)
     lr: float = 1e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("salun", 1e-6, 1.0, ratio=self.ratio)
-        check_range("salun", 0.0, 100.0, alpha=self.alpha)
+    needs = ("retain data", "forget data", "labels", "class logits")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
         mask = top_share(saliency(model, problem), self.ratio)
-        retain_size, forget_size = (
-            min(self.batch_size, len(data)) for data in (problem.retain, problem.forget)
-        )
-        retain, forget = (
-            problem.batches(problem.retain, retain_size),
-            relabelled_passes(problem, forget_size),
-        )
+        retain = problem.batches(problem.retain, self.batch_size)
+        forget_size = min(self.batch_size, len(problem.forget))
+        forget = relabelled_passes(problem, forget_size)
 
         def loss() -> Tensor:
             kept = problem.loss(model, next(retain))
@@ -74,27 +64,16 @@ class SalUn(Stepped):
                 wrong = problem.loss(model, next(forget))
             return wrong + self.alpha * kept
 
-        steps = plan(problem, 3.0 * (retain_size + forget_size))
-        return Descent(lr=self.lr, optimizer=self.optimizer)(
-            model, problem, loss, steps=steps, step_scale=mask
-        )
+        steps = plan(problem, 3.0 * (retain.size + forget_size))
+        return self.descend(model, problem, loss, steps, step_scale=mask)
 
 
 def saliency(model: nn.Module, problem: ForgetProblem) -> dict[str, Tensor]:
     """|grad mean L(D_f)| per parameter, in eval mode and without augmentation: summed over samples,
     then made absolute.
     """
-    model.eval()
-    model.zero_grad(set_to_none=True)
-    for batch in problem.forget.in_order(problem.recipe.batch_size):
-        loss = problem.losses(model, batch).sum() / len(problem.forget)
-        loss.backward()
-    found = {
-        name: torch.zeros_like(value) if value.grad is None else value.grad.abs()
-        for name, value in model.named_parameters()
-    }
-    model.zero_grad(set_to_none=True)
-    return found
+    gradients = mean_gradient(model.eval(), problem, problem.forget)
+    return {name: gradient.abs() for name, gradient in gradients.items()}
 
 
 def top_share(size: dict[str, Tensor], ratio: float) -> dict[str, Tensor]:

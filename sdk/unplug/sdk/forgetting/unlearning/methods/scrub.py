@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from unplug.sdk.forgetting.tasks import Need
 
-from ..descent import Descent, norms_fixed, plan
+from ..descent import norms_fixed, plan
 from ..distil import divergence, frozen, teach
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import Stepped, check_range, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,27 +43,25 @@ class SCRUB(Stepped):
         Kurmanji et al., Towards Unbounded Machine Unlearning, 2023, section 3, algorithm 1.
     """
 
-    alpha: float = 0.5
-    gamma: float = 1.0
-    temperature: float = 2.0
-    rounds: int = 5
+    alpha: float = within(0.0, 100.0, 0.5)
+    gamma: float = within(0.0, 100.0, 1.0)
+    temperature: float = within(1e-3, 1e3, 2.0)
+    rounds: int = within(1, 1000, 5)
     max_rounds: int = 3
     lr: float = 5e-4
 
+    name = "scrub"
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("scrub", 0.0, 100.0, alpha=self.alpha, gamma=self.gamma)
-        check_range("scrub", 1e-3, 1e3, temperature=self.temperature)
-        check_range("scrub", 1, 1000, rounds=self.rounds)
         check_range("scrub", 1, self.rounds, max_rounds=self.max_rounds)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
-        return self.descend(model, problem)
+        return self.in_rounds(model, problem)
 
-    def descend(
+    def in_rounds(
         self,
         model: nn.Module,
         problem: ForgetProblem,
@@ -72,17 +70,13 @@ class SCRUB(Stepped):
     ) -> nn.Module:
         """All rounds, on a share of the budget; `on_round` is called at the end of each."""
         teacher = frozen(model)
-        retain_size, forget_size = (
-            min(self.batch_size, len(data)) for data in (problem.retain, problem.forget)
-        )
         retain, forget = (
-            problem.batches(problem.retain, retain_size),
-            problem.batches(problem.forget, forget_size),
+            problem.batches(data, self.batch_size) for data in (problem.retain, problem.forget)
         )
         # max steps a min step
-        ratio = len(problem.forget) * retain_size / (len(problem.retain) * max(1, forget_size))
-        left = plan(problem, 4.0 * retain_size, share)
-        kinds = longest(left, ratio, forget_size / retain_size, self.rounds, self.max_rounds)
+        ratio = len(problem.forget) * retain.size / (len(problem.retain) * max(1, forget.size))
+        left = plan(problem, 4.0 * retain.size, share)
+        kinds = longest(left, ratio, forget.size / retain.size, self.rounds, self.max_rounds)
         steps = iter("".join(kinds))
         ends = set(itertools.accumulate(map(len, kinds)))
 
@@ -102,8 +96,7 @@ class SCRUB(Stepped):
             if step + 1 in ends and on_round is not None:
                 on_round()
 
-        descent = Descent(lr=self.lr, optimizer=self.optimizer)
-        return descent(model, problem, loss, steps=max(ends), on_step=after)
+        return self.descend(model, problem, loss, max(ends), on_step=after)
 
 
 def turns(steps: int, ratio: float, rounds: int, rising: int) -> list[str]:
@@ -123,11 +116,12 @@ def turns(steps: int, ratio: float, rounds: int, rising: int) -> list[str]:
     """
     count = min(rounds, steps)
     first = max(1, round(count * rising / rounds))
-    found = []
+    kinds = []
     for number in range(count):
         down = (number + 1) * steps // count - number * steps // count
-        found.append("+" * (max(1, round(ratio * down)) if number < first else 0) + "-" * down)
-    return found
+        up = max(1, round(ratio * down)) if number < first else 0
+        kinds.append("+" * up + "-" * down)
+    return kinds
 
 
 def longest(left: int, ratio: float, price: float, rounds: int, rising: int) -> list[str]:
@@ -140,7 +134,7 @@ def longest(left: int, ratio: float, price: float, rounds: int, rising: int) -> 
         ratio, rounds, rising: see `turns`.
     """
     for steps in range(left, 1, -1):
-        found = turns(steps, ratio, rounds, rising)
-        if steps + price * sum(text.count("+") for text in found) <= left:
-            return found
+        kinds = turns(steps, ratio, rounds, rising)
+        if steps + price * "".join(kinds).count("+") <= left:
+            return kinds
     return turns(1, ratio, rounds, rising)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import LabelledSet, labelled
 
 from ..method import ForgetProblem
@@ -38,7 +37,7 @@ class SCRUBR(SCRUB):
     lr: float = 3e-4
     samples: int = 512
 
-    needs: ClassVar[tuple[Need, ...]] = (
+    needs = (
         "retain data",
         "forget data",
         "labels",
@@ -61,19 +60,17 @@ class SCRUBR(SCRUB):
                 "no validation sample is of a class of the forget set",
                 "Use scrub without rewinding",
             )
-        share = 1.0 - min(
-            1.0, (self.rounds * len(forget) + len(alike)) / max(1.0, problem.meter.left())
-        )
+        # kept back from the steps, or the last rounds could not be measured
+        measuring = self.rounds * len(forget) + len(alike)
+        share = 1.0 - min(1.0, measuring / max(1.0, problem.meter.left()))
         states: list[dict[str, Tensor]] = []
         errors: list[float] = []
 
         def keep() -> None:
-            states.append(
-                {name: value.detach().clone() for name, value in model.state_dict().items()}
-            )
+            states.append(copy.deepcopy(model.state_dict()))
             errors.append(float(losses(model, problem, forget).mean()))
 
-        self.descend(model, problem, share, keep)
+        self.in_rounds(model, problem, share, keep)
         reference = matched_mean(losses(model, problem, alike), alike.group_N, forget.group_N)
         model.load_state_dict(states[closest(errors, reference)])
         return model.eval()
@@ -107,8 +104,7 @@ def losses(model: nn.Module, problem: ForgetProblem, data: LabelledSet) -> Tenso
     """-ln p_y (N,) in eval mode, charged; the model's mode is put back afterwards."""
     was_training = model.training
     model.eval()
-    found = []
-    for batch in data.in_order(problem.recipe.batch_size):
-        found.append(-problem.log_prob(model, batch))
+    batches = data.in_order(problem.recipe.batch_size)
+    parts = [-problem.log_prob(model, batch) for batch in batches]
     model.train(was_training)
-    return torch.cat(found)
+    return torch.cat(parts)

@@ -5,11 +5,9 @@ budget lasts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import new_model
 
 from ..descent import Repair
@@ -35,7 +33,7 @@ class ShortRetrain(Stepped):
 
     lr: float = 4e-3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
+    needs = ("retain data", "labels")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Ignores `model`; the first weights follow from the problem's seed, as the oracle's do."""

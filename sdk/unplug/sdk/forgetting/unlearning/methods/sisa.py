@@ -115,6 +115,7 @@ class SISA:
         # all at once: refused before any work
         problem.meter.charge(forward=passes, backward=passes)
         for shard, first in touched:
+            # checkpoints before the first touched slice never saw who left
             kept = model.checkpoints[shard][:first]
             start = kept[-1] if first else None
             member, states = train_shard(

@@ -16,7 +16,7 @@ from unplug.sdk.forgetting.tasks import Need
 
 from ..fisher import SLOWNESS, Measure, importance, sample_within
 from ..method import ForgetProblem
-from ..settings import check_range
+from ..settings import check_settings, within
 
 PASSES = 3.0 * SLOWNESS
 
@@ -46,14 +46,14 @@ class SSD:
         Dampening, 2024, section 3.
     """
 
-    alpha: float = 7.0
-    dampening: float = 1.0
+    alpha: float = within(1e-6, 1e12, 7.0)
+    dampening: float = within(1e-6, 1e12, 1.0)
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
     default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_range("ssd", 1e-6, 1e12, alpha=self.alpha, dampening=self.dampening)
+        check_settings(self)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Dampens `model` in place."""
@@ -113,6 +113,7 @@ def dampen(
     selected = 0
     for name, parameter in model.named_parameters():
         chosen = forget[name] > alpha * everything[name]
+        # 0 / 0 is no number, and is never chosen: 0 > 0 is false
         scale = (dampening * everything[name] / forget[name]).clamp(max=1.0)
         parameter.copy_(torch.where(chosen, parameter * scale, parameter))
         selected += int(chosen.sum())

@@ -10,7 +10,7 @@ from torch import nn
 from unplug.sdk.forgetting.tasks import Need
 
 from ..method import ForgetProblem
-from ..settings import check_range
+from ..settings import check_settings, within
 from .ssd import dampen_or_refuse, forget_and_all
 
 
@@ -31,14 +31,14 @@ class LabelFreeSSD:
         Foster et al., Loss-Free Machine Unlearning, 2024, section 3.
     """
 
-    alpha: float = 6.0
-    dampening: float = 1.0
+    alpha: float = within(1e-6, 1e12, 6.0)
+    dampening: float = within(1e-6, 1e12, 1.0)
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "class logits")
     default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_range("ssd-label-free", 1e-6, 1e12, alpha=self.alpha, dampening=self.dampening)
+        check_settings(self, "ssd-label-free")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Dampens `model` in place."""

@@ -5,17 +5,15 @@ repairs it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.forgetting.tasks import Need
 from unplug.sdk.learning.training import ImageBatch, labelled, pictures
 
 from ..descent import Descent, norms_fixed, plan_phases
 from ..method import ForgetProblem
-from ..settings import Stepped, check_descent, check_range
+from ..settings import Stepped, within
 
 NOISE_STEPS, START = 40, 0.1  # the noise's first standard deviation, of the range of a pixel
 
@@ -46,43 +44,35 @@ class UNSIR(Stepped):
         Tarun et al., Fast Yet Effective Machine Unlearning, 2023, section IV.
     """
 
-    penalty: float = 0.1
-    noise_lr: float = 0.1
+    penalty: float = within(0.0, 1e6, 0.1)
+    noise_lr: float = within(1e-6, 10.0, 0.1)
     impair_lr: float = 1e-3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
+    needs = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
-        for lr in (self.lr, self.impair_lr):
-            check_descent(lr, self.batch_size, self.optimizer)
-        check_range("unsir", 0.0, 1e6, penalty=self.penalty)
-        check_range("unsir", 1e-6, 10.0, noise_lr=self.noise_lr)
+        super().__post_init__()
+        Descent(lr=self.impair_lr)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Impairs and repairs `model` in place."""
-        size = min(self.batch_size, len(problem.retain))
-        half, batches = max(1, size // 2), problem.batches(problem.retain, size)
+        batches = problem.batches(problem.retain, self.batch_size)
+        size, half = batches.size, max(1, batches.size // 2)
         noise_steps, impairs, repairs = plan_phases(
             problem, (3.0 * size, 3.0 * (size + half), 3.0 * size), (0.2, 0.4, 0.4)
         )
         noise = self.learn_noise(model, problem, size, min(NOISE_STEPS, noise_steps))
 
         def impair() -> Tensor:
-            index_B = torch.randperm(size, generator=problem.generator)[:half].to(
-                noise.group_B.device
-            )
-            loss = problem.loss(model, next(batches)) * size
+            order_B = torch.randperm(size, generator=problem.generator)
+            index_B = order_B[:half].to(noise.group_B.device)
+            kept = problem.loss(model, next(batches))
             with norms_fixed(model):
-                loss = (
-                    loss
-                    + error(model, problem, noise.image_BCHW[index_B], noise.group_B[index_B])
-                    * half
-                )
-            return loss / (size + half)
+                wrong = error(model, problem, noise.image_BCHW[index_B], noise.group_B[index_B])
+            return (kept * size + wrong * half) / (size + half)
 
-        Descent(lr=self.impair_lr, optimizer=self.optimizer)(model, problem, impair, steps=impairs)
-        repair = Descent(lr=self.lr, optimizer=self.optimizer)
-        return repair(model, problem, lambda: problem.loss(model, next(batches)), steps=repairs)
+        self.descend(model, problem, impair, impairs, lr=self.impair_lr)
+        return self.descend(model, problem, lambda: problem.loss(model, next(batches)), repairs)
 
     def learn_noise(
         self, model: nn.Module, problem: ForgetProblem, count: int, steps: int
@@ -94,16 +84,13 @@ class UNSIR(Stepped):
         classes = labelled(problem.forget).group_N.unique()
         group_B = classes[torch.arange(count, device=classes.device) % len(classes)]
         shape = (count, *pictures(problem.retain).image_NCHW.shape[1:])
-        noise = (
-            (START * torch.randn(shape, generator=problem.generator))
-            .to(classes.device)
-            .requires_grad_()
-        )
+        drawn = START * torch.randn(shape, generator=problem.generator)
+        noise = drawn.to(classes.device).requires_grad_()
         optimizer = torch.optim.Adam([noise], lr=self.noise_lr)
         for _ in range(steps):
-            loss = self.penalty * noise.square().sum(dim=(1, 2, 3)).mean() - error(
-                model, problem, 0.5 + noise, group_B
-            )
+            length = noise.square().sum(dim=(1, 2, 3)).mean()
+            loss = self.penalty * length - error(model, problem, 0.5 + noise, group_B)
+            # of the noise alone: the model's own gradients stay empty
             noise.grad = torch.autograd.grad(loss, noise)[0]
             optimizer.step()
         return _batch((0.5 + noise).detach(), group_B)

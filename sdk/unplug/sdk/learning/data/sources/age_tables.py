@@ -242,7 +242,7 @@ def _header(
         separator: [_column(name, columns, beginning) for name in names]
         for separator, names in read.items()
     }
-    separator = next((separator for separator, found in folded.items() if needed in found), None)
+    separator = next((separator for separator, meant in folded.items() if needed in meant), None)
     if separator is None:
         near = near_column(max((len(names), names) for names in read.values())[1], needed)
         why = f"it has no column {needed!r}{f'; {near!r} may be it' if near else ''}"
@@ -251,13 +251,13 @@ def _header(
             why if line.strip() else "its first line is empty",
             "Name the columns in the first line",
         )
-    names, found = read[separator], folded[separator]
-    kept = [name for name in found if name]
+    names, meant = read[separator], folded[separator]
+    kept = [name for name in meant if name]
     if twice := next((name for name in kept if kept.count(name) > 1), None):
         raise DataError(
             what, f"line {before} has two columns {twice!r}", "Rename or remove one of them"
         )
-    places = {name: place for place, name in enumerate(found) if name}
+    places = {name: place for place, name in enumerate(meant) if name}
     # strict: a lost quote would swallow the rows below it
     reader = csv.reader(handle, delimiter=separator, strict=True)
     return Header(names=names, columns=places, separator=separator), reader, before

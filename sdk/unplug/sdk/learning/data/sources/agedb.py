@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from ..source import Listing, Sample
 from .age_tables import age_of
-from .files import FileSource
-from .listed import image_files
+from .listed import FolderSource, image_files
 
 SEXES = {"f": "female", "m": "male"}
 
 
-class AgeDBSource(FileSource):
+class AgeDBSource(FolderSource):
     """``agedb:DIR``.
 
     568 people with 29 pictures each on average: a split that draws pictures, as the widely used
@@ -26,31 +25,19 @@ class AgeDBSource(FileSource):
         Facial-Age-Estimation-Benchmark reads them.
     """
 
-    def __init__(self, argument: str) -> None:
-        self.root = existing_dir(argument, "agedb")
+    kind, expected = "agedb", "Give the folder of files named NUMBER_NAME_AGE_f.jpg"
 
     def listing(self) -> Listing:
         """Samples with age, subject and sex; another file name is a problem."""
-        samples: list[Sample] = []
-        found = image_files(self.root)
-        problems = found.problems
-        for path in found.files:
-            name = found.name(path)
-            try:
+        listed = image_files(self.root)
+        for path in listed.files:
+            name = listed.name(path)
+            with listed.reading(name):
                 person, age, sex = parse_name(path.name)
-                samples.append(
+                listed.samples.append(
                     Sample(id=name, payload=path, age=age, subject=person, attributes={"sex": sex})
                 )
-            except ValueError as error:
-                problems.append(SampleProblem(id=name, reason=str(error)))
-        not_empty(
-            samples,
-            problems,
-            f"agedb:{self.root}",
-            "Give the folder of files named NUMBER_NAME_AGE_f.jpg",
-            found.left_out,
-        )
-        return Listing(samples=tuple(samples), problems=tuple(problems), left_out=found.left_out)
+        return self.of(listed)
 
 
 def parse_name(name: str) -> tuple[str, float, str]:

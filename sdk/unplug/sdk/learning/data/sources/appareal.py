@@ -4,9 +4,10 @@ is read.
 
 from __future__ import annotations
 
-from ..source import Listing, Partition, Sample, SampleProblem, existing_dir, not_empty
+from ..source import Listing, Partition, Sample
 from .age_tables import table_rows
-from .files import FileSource, below
+from .files import below
+from .listed import FolderSource, Listed
 
 PARTS: tuple[tuple[Partition, str], ...] = (
     ("train", "train"),
@@ -19,7 +20,7 @@ around it.
 """
 
 
-class AppaRealSource(FileSource):
+class AppaRealSource(FolderSource):
     """``appa-real:DIR``: the folder with ``gt_avg_train.csv`` and ``train/``; the official
     partitions are kept.
 
@@ -29,36 +30,21 @@ class AppaRealSource(FileSource):
         DATABASE".
     """
 
-    def __init__(self, argument: str) -> None:
-        self.root = existing_dir(argument, "appa-real")
+    kind, expected = "appa-real", "Give the folder with gt_avg_train.csv and train/"
 
     def listing(self) -> Listing:
         """Samples with real age and official partition."""
-        samples: list[Sample] = []
-        problems: list[SampleProblem] = []
+        listed, columns = Listed(root=self.root), ("file_name", "real_age")
+        fix = "Give the folder that APPA-REAL was unpacked to"
         for partition, folder in PARTS:
             table = self.root / f"gt_avg_{folder}.csv"
-            columns, fix = (
-                ("file_name", "real_age"),
-                "Give the folder that APPA-REAL was unpacked to",
-            )
             for row in table_rows(table, str(table), fix, columns, needed="real_age"):
                 name = f"{folder}/{row.get('file_name')}{FACE}"
-                try:
+                with listed.reading(name):
                     age = row.age("real_age")
                     if age is None or not row.get("file_name"):
                         raise ValueError("it has no name, or no real age")
-                    samples.append(
-                        Sample(
-                            id=name, payload=below(self.root, name), age=age, partition=partition
-                        )
-                    )
-                except ValueError as error:
-                    problems.append(SampleProblem(id=name, reason=str(error)))
-        not_empty(
-            samples,
-            problems,
-            f"appa-real:{self.root}",
-            "Give the folder with gt_avg_train.csv and train/",
-        )
-        return Listing(samples=tuple(samples), problems=tuple(problems))
+                    file = below(self.root, name)
+                    sample = Sample(id=name, payload=file, age=age, partition=partition)
+                    listed.samples.append(sample)
+        return self.of(listed)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unplug.core import MAX_JSON_BYTES, DataError, name_form, open_regular
 
 from ..decode import SUFFIXES, decode_file, fingerprint_file
-from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from ..source import Listing, Sample, SampleProblem
 from .age_tables import told_of_keys
 from .caption_records import (
     MAX_CAPTION_BYTES,
@@ -24,8 +24,7 @@ from .caption_records import (
     shown,
     subject_in,
 )
-from .files import FileSource
-from .listed import image_files
+from .listed import FolderSource, image_files
 
 TABLE = "metadata.jsonl"
 TEXTS = frozenset({".txt", ".caption"})
@@ -37,16 +36,6 @@ EXPECTED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionWords:
-    """What is written about one image."""
-
-    caption: str
-    age: float | None = None
-    subject: str | None = None
-    place: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class CaptionedFile:
     """An image file and its caption."""
 
@@ -54,7 +43,7 @@ class CaptionedFile:
     caption: str
 
 
-class CaptionsSource(FileSource):
+class CaptionsSource(FolderSource):
     """``captions:DIR``: images in DIR and below it; every image needs one caption, every caption
     its image.
 
@@ -64,48 +53,33 @@ class CaptionsSource(FileSource):
     ``NAME.caption`` beside ``NAME.jpg``.
     """
 
-    def __init__(self, argument: str) -> None:
-        self.root = existing_dir(argument, "captions")
+    kind, expected = "captions", EXPECTED
 
     def listing(self) -> Listing:
         """Samples with captions; what does not match is a problem."""
-        found = image_files(self.root, also={Path(TABLE).suffix, *TEXTS})
-        images = {found.name(path): path for path in found.files if path.suffix.lower() in SUFFIXES}
-        tables = [path for path in found.files if path.name == TABLE]
-        texts = [] if tables else [path for path in found.files if path.suffix.lower() in TEXTS]
+        listed = image_files(self.root, also={Path(TABLE).suffix, *TEXTS})
+        images = {
+            listed.name(path): path for path in listed.files if path.suffix.lower() in SUFFIXES
+        }
+        tables = [path for path in listed.files if path.name == TABLE]
+        texts = [] if tables else [path for path in listed.files if path.suffix.lower() in TEXTS]
         read = {*images.values(), *tables, *texts}
-        for path in found.files:
+        for path in listed.files:
             if path not in read:
-                found.leave(
-                    found.name(path),
+                listed.leave(
+                    listed.name(path),
                     f"beside {TABLE}, which has the captions"
                     if tables
                     else f"no {TABLE} by its name",
                 )
-        problems, keys = found.problems, set[str]()
-        words = (
+        problems, keys = listed.problems, set[str]()
+        samples = (
             self._from_tables(tables, images, problems, keys)
             if tables
             else self._from_texts(texts, images, problems)
         )
-        samples = tuple(
-            Sample(
-                id=name,
-                payload=CaptionedFile(path=images[name], caption=words[name].caption),
-                age=words[name].age,
-                subject=words[name].subject,
-                place=words[name].place,
-            )
-            for name in images
-            if name in words
-        )
-        not_empty(samples, problems, f"captions:{self.root}", EXPECTED, found.left_out)
-        return Listing(
-            samples=samples,
-            problems=tuple(problems),
-            left_out=found.left_out,
-            told=told_of_keys(keys),
-        )
+        listed.samples = [samples[name] for name in images if name in samples]
+        return self.of(listed, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that lies beside the picture."""
@@ -128,8 +102,8 @@ class CaptionsSource(FileSource):
         images: Mapping[str, Path],
         problems: list[SampleProblem],
         keys: set[str],
-    ) -> dict[str, CaptionWords]:
-        words: dict[str, CaptionWords] = {}
+    ) -> dict[str, Sample]:
+        samples: dict[str, Sample] = {}
         first: dict[str, str] = {}  # image to the line that spoke of it
         here = {name_form(name): name for name in images}
         for place, folder, raw in self._lines(tables):
@@ -144,8 +118,9 @@ class CaptionsSource(FileSource):
                 if name in first:
                     raise ValueError(f"{place} captions it again ({first[name]} did)")
                 first[name] = place
-                words[name] = CaptionWords(
-                    caption=caption_in(record),
+                samples[name] = Sample(
+                    id=name,
+                    payload=CaptionedFile(path=images[name], caption=caption_in(record)),
                     age=age_in(record),
                     subject=subject_in(record),
                     place=place,
@@ -157,7 +132,7 @@ class CaptionsSource(FileSource):
             for name in images
             if name not in first
         ]
-        return words
+        return samples
 
     def _lines(self, tables: list[Path]) -> Iterator[tuple[str, PurePosixPath, bytes]]:
         """``table:number``, the table's folder and the content of every line that is not blank."""
@@ -187,21 +162,22 @@ class CaptionsSource(FileSource):
 
     def _from_texts(
         self, paths: list[Path], images: Mapping[str, Path], problems: list[SampleProblem]
-    ) -> dict[str, CaptionWords]:
+    ) -> dict[str, Sample]:
         texts: dict[str, list[Path]] = {}
         for path in paths:
             texts.setdefault(_stem(self._name(path)), []).append(path)
-        words: dict[str, CaptionWords] = {}
+        samples: dict[str, Sample] = {}
         for name in images:
-            found = texts.get(_stem(name), [])
+            beside = texts.get(_stem(name), [])
             try:
-                if not found:
+                if not beside:
                     raise ValueError(
                         f"no caption: neither a {TABLE} nor {Path(name).stem}.txt beside it"
                     )
-                if len(found) > 1:
-                    raise ValueError(f"two captions: {found[0].name} and {found[1].name}")
-                words[name] = CaptionWords(caption=caption_from(_head(found[0])))
+                if len(beside) > 1:
+                    raise ValueError(f"two captions: {beside[0].name} and {beside[1].name}")
+                file = CaptionedFile(path=images[name], caption=caption_from(_head(beside[0])))
+                samples[name] = Sample(id=name, payload=file)
             except ValueError as error:
                 problems.append(SampleProblem(id=shown(name), reason=str(error)))
         stems = {_stem(name) for name in images}
@@ -212,7 +188,7 @@ class CaptionsSource(FileSource):
             )
             for path in orphans
         ]
-        return words
+        return samples
 
 
 def _inside(folder: PurePosixPath, name: object) -> str:

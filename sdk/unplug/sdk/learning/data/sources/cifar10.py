@@ -15,7 +15,7 @@ from PIL import Image
 from unplug.core import DataError, read_regular
 
 from ..decode import decode_file, fingerprint_file
-from ..source import Listing, Partition, Sample, existing_dir, not_empty
+from ..source import Listing, Partition, Sample, existing_dir
 from .listed import Listed, image_files
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -66,31 +66,24 @@ class CIFAR10Source:
         """Samples with class and official partition."""
         fix = "Give the folder with data_batch_1, or with train/ and test/"
         if (self.root / "data_batch_1").is_file():
-            samples = self._from_batches()
-            not_empty(samples, (), f"cifar10:{self.root}", fix)
-            return Listing(samples=tuple(samples), classes=CLASSES)
-        found = image_files(self.root)
-        samples = self._from_tree(found)
-        not_empty(samples, found.problems, f"cifar10:{self.root}", fix, found.left_out)
-        return Listing(
-            samples=tuple(samples),
-            problems=tuple(found.problems),
-            left_out=found.left_out,
-            classes=CLASSES,
-        )
+            listed = Listed(root=self.root, samples=self._from_batches())
+        else:
+            listed = image_files(self.root)
+            listed.samples = self._from_tree(listed)
+        return listed.listing(f"cifar10:{self.root}", fix, classes=CLASSES)
 
-    def _from_tree(self, found: Listed) -> list[Sample]:
+    def _from_tree(self, listed: Listed) -> list[Sample]:
         samples = []
-        for path in found.files:
+        for path in listed.files:
             part, name = path.relative_to(self.root).parts[0], path.parent.name
             if part in ("train", "test") and name in CLASSES:
                 partition: Partition = "train" if part == "train" else "test"
                 label = CLASSES.index(name)
                 samples.append(
-                    Sample(id=found.name(path), payload=path, label=label, partition=partition)
+                    Sample(id=listed.name(path), payload=path, label=label, partition=partition)
                 )
             else:
-                found.leave(found.name(path), "in no train/CLASS or test/CLASS of CIFAR-10")
+                listed.leave(listed.name(path), "in no train/CLASS or test/CLASS of CIFAR-10")
         return samples
 
     def _from_batches(self) -> list[Sample]:

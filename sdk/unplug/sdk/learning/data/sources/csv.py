@@ -10,9 +10,10 @@ from typing import get_args
 
 from unplug.core import DataError, expanded
 
-from ..source import Listing, Partition, Sample, SampleProblem, not_empty
+from ..source import Listing, Partition, Sample
 from .age_tables import TableRow, near_column, table_header, table_rows
 from .files import FileSource, below, on_disk
+from .listed import Listed
 
 COLUMNS = ("path", "id", "age", "label", "subject", "partition")
 FIX = "Save it as UTF-8 CSV"
@@ -34,25 +35,18 @@ class CSVSource(FileSource):
         told, rows = self._told(), self._rows()
         classes = tuple(sorted({row["label"] for row in rows if row.get("label")}))
         index = {name: number for number, name in enumerate(classes)}
-        samples: list[Sample] = []
-        problems: list[SampleProblem] = []
-        seen: set[str] = set()
+        listed, seen = Listed(root=self.table.parent), set[str]()
         for row in rows:
             name = row.get("id") or row["path"]
             try:
                 if name in seen:
                     raise ValueError("the id appears twice")
                 seen.add(name)
-                samples.append(self._sample(name, row, index))
+                listed.samples.append(self._sample(name, row, index))
             except ValueError as error:
-                problems.append(SampleProblem(id=name, reason=f"{row.place}: {error}"))
-        not_empty(
-            samples,
-            problems,
-            f"csv:{self.table}",
-            "Give a table with the columns path and age, in years",
-        )
-        return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes, told=told)
+                listed.refuse(name, f"{row.place}: {error}")
+        expected = "Give a table with the columns path and age, in years"
+        return listed.listing(f"csv:{self.table}", expected, classes=classes, told=told)
 
     def _told(self) -> tuple[str, ...]:
         """What the first line says that is not read; refused where it may be one of ours."""

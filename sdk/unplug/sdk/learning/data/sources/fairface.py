@@ -4,12 +4,14 @@ where somebody asks.
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
-from ..source import Listing, Partition, Sample, SampleProblem, existing_dir, not_empty
-from .age_tables import TableRow, table_rows
-from .files import FileSource, below
+from ..source import Listing, Partition, Sample
+from .age_tables import table_rows
+from .files import below
+from .listed import FolderSource, Listed
 
 CLASSES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
 AGE_EDGES = (0.0, 3.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 90.0)
@@ -22,7 +24,7 @@ PARTS: tuple[tuple[Partition, str], ...] = (
 """The published validation set is what everybody tests on."""
 
 
-class FairFaceSource(FileSource):
+class FairFaceSource(FolderSource):
     """``fairface:DIR``: the folder with ``fairface_label_train.csv`` and the pictures; ranges of
     ages are class labels.
 
@@ -32,45 +34,38 @@ class FairFaceSource(FileSource):
         Tolstykh, 2023) draws them.
     """
 
-    def __init__(self, argument: str, *, middles: bool = False) -> None:
-        self.root, self.middles = existing_dir(argument, "fairface"), middles
+    kind, expected = "fairface", "Give the folder with fairface_label_train.csv and train/"
+    middles: ClassVar[bool] = False
+    """Whether the middle of a range is given for an age."""
 
     def listing(self) -> Listing:
         """Samples with range, sex, race and partition."""
-        base = self._base()
-        middles = [(low + high) / 2 for low, high in itertools.pairwise(AGE_EDGES)]
-        samples: list[Sample] = []
-        problems: list[SampleProblem] = []
-        for partition, table in PARTS:
-            for row in self._rows(self.root / table):
+        base, listed = self._base(), Listed(root=self.root)
+        columns = ("file", "age", "gender", "race")
+        fix = "Give the folder that FairFace was unpacked to"
+        for partition, file in PARTS:
+            table = self.root / file
+            for row in table_rows(table, str(table), fix, columns, needed="age"):
                 name = row.get("file") or "?"
-                try:
-                    if row.get("age") not in CLASSES:
-                        raise ValueError(f"age {str(row.get('age'))[:20]!r} is none of its ranges")
-                    group = CLASSES.index(row["age"])
-                    said = {"sex": SEXES.get(row.get("gender") or ""), "race": row.get("race")}
-                    attributes = {key: value[:64] for key, value in said.items() if value}
-                    samples.append(
-                        Sample(
-                            id=name,
-                            payload=below(base, name),
-                            label=group,
-                            age=middles[group] if self.middles else None,
-                            partition=partition,
-                            attributes=attributes,
-                        )
-                    )
-                except ValueError as error:
-                    problems.append(SampleProblem(id=name, reason=str(error)))
-        not_empty(
-            samples,
-            problems,
-            f"fairface:{self.root}",
-            "Give the folder with fairface_label_train.csv and train/",
-        )
-        edges = AGE_EDGES if self.middles else None
-        return Listing(
-            samples=tuple(samples), problems=tuple(problems), classes=CLASSES, age_edges=edges
+                with listed.reading(name):
+                    listed.samples.append(self._sample(base, name, row, partition))
+        return self.of(listed, classes=CLASSES, age_edges=AGE_EDGES if self.middles else None)
+
+    def _sample(
+        self, base: Path, name: str, row: Mapping[str, str], partition: Partition
+    ) -> Sample:
+        if row.get("age") not in CLASSES:
+            raise ValueError(f"age {str(row.get('age'))[:20]!r} is none of its ranges")
+        group = CLASSES.index(row["age"])
+        # As long as the attributes of a table of one's own may be, see `csv.MAX_VALUE`.
+        known = {"sex": SEXES.get(row.get("gender") or ""), "race": row.get("race")}
+        return Sample(
+            id=name,
+            payload=below(base, name),
+            label=group,
+            age=(AGE_EDGES[group] + AGE_EDGES[group + 1]) / 2 if self.middles else None,
+            partition=partition,
+            attributes={key: value[:64] for key, value in known.items() if value},
         )
 
     def _base(self) -> Path:
@@ -83,16 +78,6 @@ class FairFaceSource(FileSource):
             self.root,
         )
 
-    def _rows(self, table: Path) -> list[TableRow]:
-        columns = ("file", "age", "gender", "race")
-        return table_rows(
-            table,
-            str(table),
-            "Give the folder that FairFace was unpacked to",
-            columns,
-            needed="age",
-        )
-
 
 class FairFaceMiddlesSource(FairFaceSource):
     """``fairface-midpoints:DIR``: the middle of its range for everybody's age, as a choice of
@@ -101,5 +86,4 @@ class FairFaceMiddlesSource(FairFaceSource):
     Training on middles works; numbers by year of age are refused.
     """
 
-    def __init__(self, argument: str) -> None:
-        super().__init__(argument, middles=True)
+    middles = True

@@ -16,9 +16,10 @@ import numpy as np
 
 from unplug.core import DataError, Reply, call_in_child, memory_for, open_regular, seconds_for
 
-from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from ..source import Listing, Sample
 from .age_tables import MAX_ROWS
-from .files import FileSource, below
+from .files import below
+from .listed import FolderSource, Listed
 from .utkface import MAX_AGE
 
 TABLES = ("imdb", "wiki")
@@ -29,7 +30,7 @@ SEXES = {0.0: "female", 1.0: "male"}
 AGAIN = "Give the folder that imdb_crop.tar or wiki_crop.tar was unpacked to"
 
 
-class ImdbWikiSource(FileSource):
+class ImdbWikiSource(FolderSource):
     """``imdb-wiki:DIR``: the folder with ``imdb.mat`` or ``wiki.mat``; the name is the subject.
 
     The picture counts as taken in the middle of its year, as its makers count, so an age may be off
@@ -41,8 +42,7 @@ class ImdbWikiSource(FileSource):
         landmarks, 2016. The fields are those that the data set's own page lists.
     """
 
-    def __init__(self, argument: str) -> None:
-        self.root = existing_dir(argument, "imdb-wiki")
+    kind, expected = "imdb-wiki", AGAIN
 
     def listing(self) -> Listing:
         """Samples with age in whole years, name and sex."""
@@ -64,19 +64,12 @@ class ImdbWikiSource(FileSource):
         paths, names = (
             bytes(columns[key]).decode("utf-8").split("\n") for key in ("paths", "names")
         )
-        samples: list[Sample] = []
-        problems: list[SampleProblem] = []
-        for row, path in enumerate(paths):
-            try:
-                samples.append(
-                    self._sample(
-                        path, names[row], {key: float(columns[key][row]) for key in NUMBERS}
-                    )
-                )
-            except (ValueError, OverflowError) as error:
-                problems.append(SampleProblem(id=path, reason=str(error)))
-        not_empty(samples, problems, f"imdb-wiki:{self.root}", AGAIN)
-        return Listing(samples=tuple(samples), problems=tuple(problems))
+        listed = Listed(root=self.root)
+        for row, (path, person) in enumerate(zip(paths, names, strict=True)):
+            numbers = {key: float(columns[key][row]) for key in NUMBERS}
+            with listed.reading(path):
+                listed.samples.append(self._sample(path, person, numbers))
+        return self.of(listed)
 
     def _sample(self, path: str, name: str, row: dict[str, float]) -> Sample:
         if not math.isfinite(row["face_score"]):
@@ -112,6 +105,7 @@ def age_at(born: float, year: float) -> float:
         and 1800 <= year <= 2100
     ):
         raise ValueError("its date of birth or the year of the picture is impossible")
+    # MATLAB's day 367 is Python's first of January of the year 1.
     birth = date.fromordinal(1) + timedelta(days=int(born) - MATLAB_EPOCH - 1)
     age = int(year) - birth.year - ((birth.month, birth.day) > (7, 1))
     if not 0 <= age <= MAX_AGE:
@@ -144,6 +138,6 @@ def read_table(job: Any) -> Reply:
 
 def _text(item: Any) -> str:
     """A cell's text on one line."""
-    found = np.asarray(item).reshape(-1)
-    text = str(found[0]) if len(found) else ""
+    parts = np.asarray(item).reshape(-1)
+    text = str(parts[0]) if len(parts) else ""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:256]

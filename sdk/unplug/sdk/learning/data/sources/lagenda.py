@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from unplug.core import DataError
 
 from ..decode import decode_upright, fingerprint_file, square
-from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from ..source import Listing, Sample, existing_dir
 from .age_tables import TableRow, table_rows
 from .files import below
+from .listed import Listed
 
 TABLES = ("lagenda_annotation.csv", "annotation.csv")
 BOX = ("face_x0", "face_y0", "face_x1", "face_y1")
@@ -57,35 +58,22 @@ class LagendaSource:
 
     def listing(self) -> Listing:
         """Samples with age and sex; one without the box of a face is a problem."""
-        table = next(
-            (place for name in TABLES if (place := self.root / name).is_file()),
-            self.root / TABLES[0],
-        )
-        columns = ("img_name", "age", "gender", *BOX)
-        samples: list[Sample] = []
-        problems: list[SampleProblem] = []
-        for row in table_rows(
-            table, str(table), "Give the folder that LAGENDA was unpacked to", columns, needed="age"
-        ):
+        places = [self.root / name for name in TABLES]
+        table = next((place for place in places if place.is_file()), places[0])
+        columns, listed = ("img_name", "age", "gender", *BOX), Listed(root=self.root)
+        fix = "Give the folder that LAGENDA was unpacked to"
+        for row in table_rows(table, str(table), fix, columns, needed="age"):
             if row["age"] in (NOBODY, ""):
                 continue
             name = f"{row.get('img_name')}#{','.join(row.get(side) or '?' for side in BOX)}"
-            try:
+            with listed.reading(name):
                 box, sex = _box(row), SEXES.get(row.get("gender") or "")
                 face = LagendaFace(path=below(self.root, row["img_name"]), box=box)
                 attributes = {} if sex is None else {"sex": sex}
-                samples.append(
-                    Sample(id=name, payload=face, age=row.age("age"), attributes=attributes)
-                )
-            except ValueError as error:
-                problems.append(SampleProblem(id=name, reason=str(error)))
-        not_empty(
-            samples,
-            problems,
-            f"lagenda:{self.root}",
-            "Give the folder with lagenda_annotation.csv and lag_benchmark/",
-        )
-        return Listing(samples=tuple(samples), problems=tuple(problems))
+                sample = Sample(id=name, payload=face, age=row.age("age"), attributes=attributes)
+                listed.samples.append(sample)
+        expected = "Give the folder with lagenda_annotation.csv and lag_benchmark/"
+        return listed.listing(f"lagenda:{self.root}", expected)
 
     def fingerprint(self, sample: Sample) -> bytes:
         """SHA-256 of the picture's bytes and the box."""

@@ -11,19 +11,21 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import Any, ClassVar
 
-from unplug.core import DataError, why_missing
+from unplug.core import DataError, counted, why_missing
 
 from ..decode import SUFFIXES
 from ..picture_cost import JPEG, PNG
-from ..source import LeftOut, SampleProblem
+from ..source import LeftOut, Listing, Sample, SampleProblem, existing_dir
+from .files import FileSource
 
 MAX_ENTRIES = 5_000_000
 UNREAD = frozenset(
-    {
+    [
         ".heic",
         ".heif",
         ".avif",
@@ -37,7 +39,7 @@ UNREAD = frozenset(
         ".dng",
         ".cr2",
         ".nef",
-    }
+    ]
 )
 """Of pictures in formats that are not read."""
 BESIDE = re.compile(
@@ -103,11 +105,13 @@ class Listed:
     Args:
         root: the folder.
         files: those that are read, in a stable order.
+        samples: what a source makes of them, or of the rows of its tables.
         problems: what cannot be used and may be meant to be.
     """
 
     root: Path
     files: list[Path] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     problems: list[SampleProblem] = field(default_factory=list)
     _others: dict[str, LeftOut] = field(default_factory=dict)
 
@@ -126,9 +130,58 @@ class Listed:
         """Names something that cannot be used."""
         self.problems.append(SampleProblem(id=name, reason=reason))
 
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """A `ValueError` in it says why this sample cannot be used, and is not raised."""
+        try:
+            yield
+        except ValueError as error:
+            self.refuse(name, str(error))
+
     def name(self, path: Path) -> str:
         """What a file is called in a data set: its path below the folder."""
         return path.relative_to(self.root).as_posix()
+
+    def listing(self, where: str, expected: str, **facts: Any) -> Listing:
+        """All of it, with more `facts` of a `Listing`.
+
+        Raises:
+            DataError: nothing usable was found; `expected` says what to give.
+        """
+        if not self.samples:
+            raise DataError(where, self._nothing(), expected)
+        return Listing(
+            samples=tuple(self.samples),
+            problems=tuple(self.problems),
+            left_out=self.left_out,
+            **facts,
+        )
+
+    def _nothing(self) -> str:
+        if self.problems:
+            first, files = self.problems[0], counted(len(self.problems), "file")
+            return f"of {files} none can be used (first: {first.id}: {first.reason})"
+        if not self.left_out:
+            return "it holds no samples"
+        first_left = self.left_out[0]
+        number = counted(sum(other.count for other in self.left_out), "entry", "entries")
+        told = f"{number} left out, the first: {first_left.first}: {first_left.reason}"
+        return f"it holds no samples ({told})"
+
+
+class FolderSource(FileSource):
+    """Image files in a folder that a spec names."""
+
+    kind: ClassVar[str]
+    expected: ClassVar[str]
+    """What to give in the place of a folder that holds no sample."""
+
+    def __init__(self, argument: str) -> None:
+        self.root = existing_dir(argument, self.kind)
+
+    def of(self, listed: Listed, **facts: Any) -> Listing:
+        """What was found, see `Listed.listing`."""
+        return listed.listing(f"{self.kind}:{self.root}", self.expected, **facts)
 
 
 def image_files(root: Path, also: Container[str] = ()) -> Listed:
@@ -143,31 +196,31 @@ def image_files(root: Path, also: Container[str] = ()) -> Listed:
     Raises:
         DataError: it holds more than `MAX_ENTRIES` files and folders.
     """
-    found, count = Listed(root=root), 0
+    listed, count = Listed(root=root), 0
     place = root.resolve()
     waiting = [(root, frozenset(_key(folder.stat()) for folder in (place, *place.parents)))]
     while waiting:
         folder, above = waiting.pop()
         try:
             with os.scandir(folder) as entries:
-                items = sorted(entries, key=lambda item: item.name)
+                inside = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            found.refuse(
-                found.name(folder), f"the folder cannot be read ({error.strerror or error})"
+            listed.refuse(
+                listed.name(folder), f"the folder cannot be read ({error.strerror or error})"
             )
             continue
-        count += len(items)
+        count += len(inside)
         if count > MAX_ENTRIES:
             raise DataError(
                 str(root), f"more than {MAX_ENTRIES} files and folders", "Give a part of it"
             )
-        for item in items:
-            inner = _take(found, item, above, also)
+        for entry in inside:
+            inner = _take(listed, entry, above, also)
             if inner is not None:
-                waiting.append((Path(item.path), above | {inner}))
-    found.files.sort()
-    found.problems.sort(key=lambda problem: problem.id)
-    return found
+                waiting.append((Path(entry.path), above | {inner}))
+    listed.files.sort()
+    listed.problems.sort(key=lambda problem: problem.id)
+    return listed
 
 
 def _key(status: os.stat_result) -> tuple[int, int]:
@@ -175,30 +228,30 @@ def _key(status: os.stat_result) -> tuple[int, int]:
 
 
 def _take(
-    found: Listed, item: os.DirEntry[str], above: Container[tuple[int, int]], also: Container[str]
+    listed: Listed, entry: os.DirEntry[str], above: Container[tuple[int, int]], also: Container[str]
 ) -> tuple[int, int] | None:
     """Sorts one entry of a folder in; of a folder to go into its device and inode."""
-    path = Path(item.path)
-    name, absent = found.name(path), _absent(path)
+    path = Path(entry.path)
+    name, absent = listed.name(path), _absent(path)
     if absent is not None:
-        found.refuse(found.name(absent), _gone(absent, FileNotFoundError()))
+        listed.refuse(listed.name(absent), _gone(absent, FileNotFoundError()))
         return None
-    if (why := leaving(item.name)) is not None:
-        found.leave(name, why)
+    if (why := leaving(entry.name)) is not None:
+        listed.leave(name, why)
         return None
     try:
         status = path.stat()
     except OSError as error:
-        found.refuse(name, _gone(path, error))
+        listed.refuse(name, _gone(path, error))
         return None
     if stat.S_ISDIR(status.st_mode):
         if (inner := _key(status)) not in above:
             return inner
-        found.leave(name, "a link to a folder that holds it")
+        listed.leave(name, "a link to a folder that holds it")
     elif not stat.S_ISREG(status.st_mode):
-        found.refuse(name, "it is a device, a pipe or a socket")
+        listed.refuse(name, "it is a device, a pipe or a socket")
     else:
-        _take_file(found, path, name, also)
+        _take_file(listed, path, name, also)
     return None
 
 
@@ -216,16 +269,16 @@ def _absent(path: Path) -> Path | None:
     )
 
 
-def _take_file(found: Listed, path: Path, name: str, also: Container[str]) -> None:
+def _take_file(listed: Listed, path: Path, name: str, also: Container[str]) -> None:
     suffix = path.suffix.lower()
     if suffix in SUFFIXES or suffix in also:
-        found.files.append(path)
+        listed.files.append(path)
     elif not suffix and _is_picture(path):
-        found.refuse(name, "a picture without a suffix is not read: call it .jpg or .png")
+        listed.refuse(name, "a picture without a suffix is not read: call it .jpg or .png")
     elif not suffix or BESIDE.fullmatch(suffix):
-        found.leave(name, f"no picture by its name ({suffix or 'no suffix'})")
+        listed.leave(name, f"no picture by its name ({suffix or 'no suffix'})")
     else:
-        found.refuse(name, f"{suffix} is not read: save it as JPEG, PNG, WebP or BMP")
+        listed.refuse(name, f"{suffix} is not read: save it as JPEG, PNG, WebP or BMP")
 
 
 def _is_picture(path: Path) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from ..source import Listing, Sample
 from .age_tables import text_lines
-from .files import FileSource
+from .listed import FolderSource, Listed
 
-# columns of CelebA-HQ-attribute.txt, file name first
+# Numbers of the 40 attributes in a line of CelebA-HQ-attribute.txt; CelebA counts from 1.
 ATTRIBUTES = (
     ("male", 21),
     ("smiling", 32),
@@ -22,7 +22,7 @@ CLASSES = tuple(
 )
 
 
-class MUCACSource(FileSource):
+class MUCACSource(FolderSource):
     """``mucac:DIR``: holds ``CelebA-HQ-identity.txt``, ``CelebA-HQ-attribute.txt`` and
     ``CelebA-HQ-img/``.
 
@@ -31,8 +31,7 @@ class MUCACSource(FileSource):
         2023, section 3.
     """
 
-    def __init__(self, argument: str) -> None:
-        self.root = existing_dir(argument, "mucac")
+    kind, expected = "mucac", "Give the folder with CelebA-HQ-attribute.txt"
 
     def listing(self) -> Listing:
         """Samples with joint attribute class and identity."""
@@ -41,36 +40,21 @@ class MUCACSource(FileSource):
             for line in _lines(self.root / "CelebA-HQ-identity.txt")
             if len(line.split()) >= 2
         )
-        folder = next(
-            (
-                self.root / name
-                for name in ("CelebA-HQ-img", "images")
-                if (self.root / name).is_dir()
-            ),
-            self.root,
-        )
-        samples: list[Sample] = []
-        problems: list[SampleProblem] = []
+        places = [self.root / name for name in ("CelebA-HQ-img", "images")]
+        folder = next((place for place in places if place.is_dir()), self.root)
+        listed = Listed(root=self.root)
         for line in _lines(self.root / "CelebA-HQ-attribute.txt")[2:]:
-            fields = line.split()
-            if len(fields) <= ATTRIBUTES[-1][1] or Path(fields[0]).name != fields[0]:
-                problems.append(
-                    SampleProblem(
-                        id=fields[0] if fields else "?", reason="not a line of 40 attributes"
-                    )
-                )
+            name, *fields = line.split()
+            if len(fields) < ATTRIBUTES[-1][1] or Path(name).name != name:
+                listed.refuse(name, "not a line of 40 attributes")
                 continue
             label = sum(
-                1 << bit for bit, (_, column) in enumerate(ATTRIBUTES) if fields[column] == "1"
+                1 << bit for bit, (_, column) in enumerate(ATTRIBUTES) if fields[column - 1] == "1"
             )
-            subject = identities.get(fields[0])
-            samples.append(
-                Sample(id=fields[0], payload=folder / fields[0], label=label, subject=subject)
-            )
-        not_empty(
-            samples, problems, f"mucac:{self.root}", "Give the folder with CelebA-HQ-attribute.txt"
-        )
-        return Listing(samples=tuple(samples), problems=tuple(problems), classes=CLASSES)
+            subject = identities.get(name)
+            sample = Sample(id=name, payload=folder / name, label=label, subject=subject)
+            listed.samples.append(sample)
+        return self.of(listed, classes=CLASSES)
 
 
 def _lines(path: Path) -> list[str]:

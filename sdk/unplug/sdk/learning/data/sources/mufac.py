@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 
-from ..source import Listing, Partition, Sample, SampleProblem, existing_dir, not_empty
-from .age_tables import TableRow, table_rows
-from .files import FileSource
+from ..source import Listing, Partition, Sample
+from .age_tables import table_rows
+from .listed import FolderSource, Listed
 
 AGE_EDGES = (0.0, 7.0, 13.0, 20.0, 31.0, 46.0, 56.0, 67.0, 81.0)
 CLASSES = ("0-6", "7-12", "13-19", "20-30", "31-45", "46-55", "56-66", "67-80")
@@ -21,7 +20,7 @@ PARTS: tuple[tuple[Partition, str, str], ...] = (
 _FAMILY = re.compile(r"^(F\d+)_")
 
 
-class MUFACSource(FileSource):
+class MUFACSource(FolderSource):
     """``mufac:DIR``: the folder with ``custom_train_dataset.csv``; the household is the subject.
 
     Ages are known by group; a sample's age is the middle of its group.
@@ -31,59 +30,32 @@ class MUFACSource(FileSource):
         2023, section 3.
     """
 
-    def __init__(self, argument: str) -> None:
-        self.root = existing_dir(argument, "mufac")
+    kind, expected = "mufac", "Give the folder with custom_train_dataset.csv and train_images/"
 
     def listing(self) -> Listing:
         """Samples with age group, household and official partition."""
-        samples: list[Sample] = []
-        problems: list[SampleProblem] = []
-        for partition, table, folder in PARTS:
-            for row in _rows(self.root / table):
-                name = row.get("image_path") or "?"
-                group = GROUPS.get(row.get("age_class") or "?")
-                if group is None:
-                    problems.append(
-                        SampleProblem(
-                            id=name, reason=f"age_class {row.get('age_class')!r} is none of a to h"
-                        )
-                    )
-                    continue
-                if Path(name).name != name:
-                    problems.append(
-                        SampleProblem(id=name, reason="image_path is not a plain file name")
-                    )
-                    continue
-                family = _FAMILY.match(name)
-                samples.append(
-                    Sample(
-                        id=f"{folder}/{name}",
-                        payload=self.root / folder / name,
-                        age=_MIDDLES[group],
-                        label=group,
-                        subject=family.group(1) if family else None,
-                        partition=partition,
-                    )
-                )
-        not_empty(
-            samples,
-            problems,
-            f"mufac:{self.root}",
-            "Give the folder with custom_train_dataset.csv and train_images/",
+        listed, columns = Listed(root=self.root), ("image_path", "age_class")
+        fix = "Give the folder that MUFAC was unpacked to"
+        for partition, file, folder in PARTS:
+            table = self.root / file
+            for row in table_rows(table, str(table), fix, columns, needed="image_path"):
+                name, letter = row.get("image_path") or "?", row.get("age_class")
+                with listed.reading(name):
+                    listed.samples.append(self._sample(name, letter, folder, partition))
+        return self.of(listed, classes=CLASSES, age_edges=AGE_EDGES)
+
+    def _sample(self, name: str, letter: str | None, folder: str, partition: Partition) -> Sample:
+        group = GROUPS.get(letter or "?")
+        if group is None:
+            raise ValueError(f"age_class {letter!r} is none of a to h")
+        if Path(name).name != name:
+            raise ValueError("image_path is not a plain file name")
+        family = _FAMILY.match(name)
+        return Sample(
+            id=f"{folder}/{name}",
+            payload=self.root / folder / name,
+            age=(AGE_EDGES[group] + AGE_EDGES[group + 1]) / 2,
+            label=group,
+            subject=family.group(1) if family else None,
+            partition=partition,
         )
-        return Listing(
-            samples=tuple(samples), problems=tuple(problems), classes=CLASSES, age_edges=AGE_EDGES
-        )
-
-
-_MIDDLES = tuple((low + high) / 2 for low, high in itertools.pairwise(AGE_EDGES))
-
-
-def _rows(table: Path) -> list[TableRow]:
-    return table_rows(
-        table,
-        str(table),
-        "Give the folder that MUFAC was unpacked to",
-        ("image_path", "age_class"),
-        needed="image_path",
-    )

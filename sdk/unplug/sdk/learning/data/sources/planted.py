@@ -83,14 +83,15 @@ class CanariesSource:
 
     def listing(self) -> Listing:
         """The data's samples, the planted ones under their wrong ages."""
-        found, ages = self.pictures_of.listing(), self.planted.ages
-        if lost := len(ages.keys() - {sample.id for sample in found.samples}):
+        listing, ages = self.pictures_of.listing(), self.planted.ages
+        if lost := len(ages.keys() - {sample.id for sample in listing.samples}):
             why = f"{lost} of its {len(ages)} canary pictures are not in {self.planted.data}"
             raise DataError(self.where, why, _AGAIN)
         samples = tuple(
-            replace(item, age=ages[item.id]) if item.id in ages else item for item in found.samples
+            replace(item, age=ages[item.id]) if item.id in ages else item
+            for item in listing.samples
         )
-        return replace(found, samples=samples)
+        return replace(listing, samples=samples)
 
     def fingerprint(self, sample: Sample) -> bytes:
         """As the data's own, which says nothing of the age."""

@@ -70,19 +70,19 @@ def shards_of(pattern: str) -> tuple[Path, ...]:
     Raises:
         DataError: a file that is not there, or braces that cannot be read.
     """
-    found: dict[Path, None] = {}
+    named: dict[Path, None] = {}
     try:
         for text in [pattern] if expanded(pattern).exists() else _expanded(pattern):
             matches = _matches(expanded(text).absolute())
             if not matches:
                 check_there(expanded(text), DataError)
                 raise _refused(pattern, f"no such file or folder, or no .tar in it: {text}")
-            found |= dict.fromkeys(matches)
-            if len(found) > MAX_SHARDS:
+            named |= dict.fromkeys(matches)
+            if len(named) > MAX_SHARDS:
                 raise _refused(pattern, f"more than {MAX_SHARDS} shards")
     except (OSError, ValueError) as error:  # a name too long or with a null byte
         raise _refused(pattern, f"no such file ({error})") from error
-    return tuple(found)
+    return tuple(named)
 
 
 def _refused(pattern: str, why: str) -> DataError:
@@ -116,12 +116,12 @@ def _expanded(pattern: str) -> Iterator[str]:
 def _choices(pattern: str, inside: str) -> list[str]:
     if "," in inside:
         return inside.split(",")
-    found = _RANGE.fullmatch(inside)
-    if not found or not 0 <= int(found[2]) - int(found[1]) < MAX_SHARDS:
+    ends = _RANGE.fullmatch(inside)
+    if not ends or not 0 <= int(ends[2]) - int(ends[1]) < MAX_SHARDS:
         raise _refused(pattern, f"cannot read {{{inside}}}")
     # {08..10}: 08 09 10
-    width = max(len(end) if end.startswith("0") else 0 for end in found.groups())
-    return [f"{number:0{width}d}" for number in range(int(found[1]), int(found[2]) + 1)]
+    width = max(len(end) if end.startswith("0") else 0 for end in ends.groups())
+    return [f"{number:0{width}d}" for number in range(int(ends[1]), int(ends[2]) + 1)]
 
 
 def members(shard: Path, most: int) -> list[Member]:
@@ -134,7 +134,7 @@ def members(shard: Path, most: int) -> list[Member]:
     Raises:
         DataError: compressed, cut off, damaged or no tar file, or too many entries.
     """
-    found: list[Member] = []
+    index: list[Member] = []
     check_content(shard, DataError)
     try:
         if not stat.S_ISREG(shard.stat().st_mode):
@@ -146,20 +146,20 @@ def members(shard: Path, most: int) -> list[Member]:
             ) as archive,
         ):
             for member in _entries(archive, shard.stat().st_size):
-                if len(found) == most:
+                if len(index) == most:
                     why = f"with it there are more than {MAX_MEMBERS} entries"
                     raise DataError(str(shard), why, "Load fewer shards at once")
-                found.append(member)
+                index.append(member)
             handle.seek(archive.offset)
             if handle.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
                 # `tarfile` takes a damaged header for the end; the rest of the shard would be lost
                 # in silence.
-                raise tarfile.ReadError(f"damaged or cut off after {len(found)} entries")
+                raise tarfile.ReadError(f"damaged or cut off after {len(index)} entries")
     except TAR_ERRORS as error:
         raise DataError(
             str(shard), _reason(shard, error), "Write the shard again, uncompressed"
         ) from error
-    return found
+    return index
 
 
 def _entries(archive: tarfile.TarFile, total: int) -> Iterator[Member]:

@@ -58,9 +58,9 @@ class SynthSource:
     def options(self) -> dict[str, int]:
         """The settings ``n``, ``subjects`` and ``seed`` that the spec gives."""
         values: dict[str, int] = {"n": 3000, "seed": 0}
-        for item in filter(None, self.argument.split(",")):
-            key, _, text = item.partition("=")
-            if key.strip() == "wears" and text in _WORN:
+        for setting in filter(None, self.argument.split(",")):
+            key, _, text = setting.partition("=")
+            if key == "wears" and text in _WORN:
                 continue
             if (
                 key.strip() not in ("n", "subjects", "seed")
@@ -69,7 +69,7 @@ class SynthSource:
             ):
                 raise DataError(
                     f"synth:{self.argument}",
-                    f"cannot read {item!r}",
+                    f"cannot read {setting!r}",
                     "Write synth:n=3000,subjects=600,seed=0",
                 )
             values[key.strip()] = int(text)
@@ -79,7 +79,9 @@ class SynthSource:
     @cached_property
     def wears(self) -> str:
         """What everybody wears, or "none"."""
-        return next((thing for key, thing in _WORN.items() if f"wears={key}" in self._parts), "none")
+        return next(
+            (thing for key, thing in _WORN.items() if f"wears={key}" in self._parts), "none"
+        )
 
     @property
     def _parts(self) -> list[str]:

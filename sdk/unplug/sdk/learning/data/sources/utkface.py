@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import re
 
-from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
-from .files import FileSource
-from .listed import image_files
+from ..source import Listing, Sample
+from .listed import FolderSource, image_files
 
 MAX_AGE = 122.0  # the oldest person on record
 EYES = ((0.3045, 0.3037), (0.6831, 0.3037))
@@ -19,7 +18,7 @@ RACES = {"0": "White", "1": "Black", "2": "Asian", "3": "Indian", "4": "Others"}
 """In the words of the data set, whose annotators judged by the picture."""
 
 
-class UTKFaceSource(FileSource):
+class UTKFaceSource(FolderSource):
     """``utkface:DIR``.
 
     Example:
@@ -33,31 +32,19 @@ class UTKFaceSource(FileSource):
         section 5.1.
     """
 
-    def __init__(self, argument: str) -> None:
-        self.root = existing_dir(argument, "utkface")
+    kind = "utkface"
+    expected = "Give the folder of files named AGE_GENDER_RACE_TIMESTAMP.jpg"
 
     def listing(self) -> Listing:
         """Samples with ages, sex and race; a file name without a plausible age is a problem."""
-        samples: list[Sample] = []
-        found = image_files(self.root)
-        problems = found.problems
-        for path in found.files:
-            name = found.name(path)
-            try:
+        listed = image_files(self.root)
+        for path in listed.files:
+            name = listed.name(path)
+            with listed.reading(name):
                 age, attributes = parse_age(path.name), parse_attributes(path.name)
-                samples.append(Sample(id=name, payload=path, age=age, attributes=attributes))
-            except ValueError as error:
-                problems.append(SampleProblem(id=name, reason=str(error)))
-        not_empty(
-            samples,
-            problems,
-            f"utkface:{self.root}",
-            "Give the folder of files named AGE_GENDER_RACE_TIMESTAMP.jpg",
-            found.left_out,
-        )
-        return Listing(
-            samples=tuple(samples), problems=tuple(problems), left_out=found.left_out, eyes=EYES
-        )
+                sample = Sample(id=name, payload=path, age=age, attributes=attributes)
+                listed.samples.append(sample)
+        return self.of(listed, eyes=EYES)
 
 
 def parse_age(name: str) -> float:
@@ -84,7 +71,9 @@ def parse_attributes(name: str) -> dict[str, str]:
         {'sex': 'female'}
     """
     _, *codes = name.split("_")
-    found = (("sex", SEXES, codes[:1]), ("race", RACES, codes[1:2]))
+    readings = (("sex", SEXES, codes[:1]), ("race", RACES, codes[1:2]))
     return {
-        attribute: words[code[0]] for attribute, words, code in found if code and code[0] in words
+        attribute: words[code[0]]
+        for attribute, words, code in readings
+        if code and code[0] in words
     }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unplug.core import name_form
 
 from ..decode import MAX_FILE_BYTES, SUFFIXES, decode_bytes
-from ..source import Listing, Sample, not_empty
+from ..source import Listing, Sample
 from .age_tables import told_of_keys
 from .caption_records import (
     MAX_CAPTION_BYTES,
@@ -71,29 +71,17 @@ class WebDatasetSource:
         """Samples of all shards, in the shards' order; a key without an image or a caption is a
         problem.
         """
-        samples: list[Sample] = []
-        found, keys = (
-            Listed(root=Path(os.path.commonpath([shard.parent for shard in self.shards]))),
-            set[str](),
-        )
-        left = MAX_MEMBERS
+        root = Path(os.path.commonpath([shard.parent for shard in self.shards]))
+        listed, keys, left = Listed(root=root), set[str](), MAX_MEMBERS
         for shard in self.shards:
             entries = members(shard, left)
             left -= len(entries)
-            prefix = found.name(shard)
-            for key, parts in _by_key(entries, prefix, found).items():
+            prefix = listed.name(shard)
+            for key, parts in _by_key(entries, prefix, listed).items():
                 name = f"{prefix}/{key}"
-                try:
-                    samples.append(_sample(shard, name, parts, keys))
-                except ValueError as error:
-                    found.refuse(name, str(error))
-        not_empty(samples, found.problems, f"webdataset:{self.argument}", EXPECTED, found.left_out)
-        return Listing(
-            samples=tuple(samples),
-            problems=tuple(found.problems),
-            left_out=found.left_out,
-            told=told_of_keys(keys),
-        )
+                with listed.reading(name):
+                    listed.samples.append(_sample(shard, name, parts, keys))
+        return listed.listing(f"webdataset:{self.argument}", EXPECTED, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that the shard has for the sample."""
@@ -113,7 +101,7 @@ class WebDatasetSource:
         return read_member(sample.payload.shard, sample.payload.offset, sample.payload.size)
 
 
-def _by_key(entries: Iterable[Member], prefix: str, found: Listed) -> dict[str, Parts]:
+def _by_key(entries: Iterable[Member], prefix: str, listed: Listed) -> dict[str, Parts]:
     """Image, txt and json members by key, in the order in which the keys appear; of others it is
     noted why they are none.
     """
@@ -125,18 +113,18 @@ def _by_key(entries: Iterable[Member], prefix: str, found: Listed) -> dict[str, 
             continue
         try:
             if (why := leaving_in(PurePosixPath(member.name))) is not None:
-                found.leave(name, why)
+                listed.leave(name, why)
                 continue
             key, part = _split(member)
         except ValueError as error:
-            found.refuse(name, str(error))
+            listed.refuse(name, str(error))
             continue
         if part in LIMITS:
             by_key.setdefault(same.setdefault(name_form(key), key), {}).setdefault(part, []).append(
                 member
             )
         else:
-            found.leave(name, f"neither image nor caption by its name ({part or 'no suffix'})")
+            listed.leave(name, f"neither image nor caption by its name ({part or 'no suffix'})")
     return by_key
 
 
@@ -151,11 +139,11 @@ def _split(member: Member) -> tuple[str, str]:
         raise ValueError(f"its name is not 1 to {MAX_NAME} printable characters")
     if path.is_absolute() or ".." in path.parts:
         raise ValueError("its name leads out of the shard")  # ids become file names elsewhere
-    found = _NAME.fullmatch(path.as_posix())
-    suffix = found[2].lower() if found else ""
+    match = _NAME.fullmatch(path.as_posix())
+    suffix = match[2].lower() if match else ""
     if f".{suffix}" in UNREAD:
         raise ValueError(f".{suffix} is not read: save it as JPEG, PNG, WebP or BMP")
-    return found[1] if found else "", "image" if suffix in IMAGES else suffix
+    return match[1] if match else "", "image" if suffix in IMAGES else suffix
 
 
 def _sample(shard: Path, name: str, parts: Parts, keys: set[str]) -> Sample:
@@ -164,13 +152,13 @@ def _sample(shard: Path, name: str, parts: Parts, keys: set[str]) -> Sample:
     Raises:
         ValueError: a part is missing, there twice, too large or unreadable.
     """
-    for part, found in parts.items():
-        if len(found) > 1:
+    for part, files in parts.items():
+        if len(files) > 1:
             raise ValueError(
-                f"{len(found)} files for its {part}: {found[0].name} and {found[1].name}"
+                f"{len(files)} files for its {part}: {files[0].name} and {files[1].name}"
             )
-        if found[0].size > LIMITS[part]:
-            raise ValueError(f"{found[0].name}: {found[0].size} bytes are too many")
+        if files[0].size > LIMITS[part]:
+            raise ValueError(f"{files[0].name}: {files[0].size} bytes are too many")
     if "image" not in parts:
         raise ValueError(
             f"{next(iter(parts.values()))[0].name} has no image of the same name beside it"

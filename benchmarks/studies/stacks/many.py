@@ -19,17 +19,28 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, TrainingError, json_sha256, temporary_folder
+from unplug.sdk.evidence.fleet import (
+    Context,
+    FleetJob,
+    Order,
+    Result,
+    has_result,
+    job_fingerprint,
+    pack,
+    read_result,
+    run_jobs,
+    write_result,
+)
+from unplug.sdk.evidence.fleet.backend import revive
+from unplug.sdk.evidence.fleet.job import resolve
 from unplug.sdk.learning.training import ImageSet, Recipe, Task, fit_new, new_model
 
-from .backend import revive
-from .job import Context, FleetJob, job_fingerprint, resolve
-from .job_runs import run_jobs
-from .result import Order, Result, has_result, pack, read_result, write_result
+from .room import stack_width
 from .stacked import fit_stacked
 
 FitBackend = Literal["loop", "processes", "stacked", "ray"]
-JOB = "unplug.sdk.evidence.fleet.many:fit_job"
-CONTEXT = "unplug.sdk.evidence.fleet.many:fit_context"
+JOB = "benchmarks.studies.stacks.many:fit_job"
+CONTEXT = "benchmarks.studies.stacks.many:fit_context"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +152,6 @@ def _fit_stacked(
     show: bool,
 ) -> None:
     """As the jobs would, a stack after the other; each is written when it is finished."""
-    from .room import stack_width
-
     if not jobs:
         return
     first = int(jobs[0].arguments["seed"])

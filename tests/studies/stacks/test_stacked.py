@@ -4,42 +4,31 @@ after the other.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from benchmarks.studies.stacks import many, stacked
+from benchmarks.studies.stacks.draws import draw_steps, dropout_sites
+from benchmarks.studies.stacks.many import FitBackend, fit_many
+from benchmarks.studies.stacks.room import CPU_WIDTH, model_bytes, stack_width
+from benchmarks.studies.stacks.stacked import fit_stacked
+from benchmarks.studies.stacks.stacking import check_stack, side_by_side, stack, unstack
 from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, InsufficientMemoryError, TrainingError
-from unplug.sdk.evidence.fleet import (
-    Order,
-    Result,
-    fit_many,
-    fit_stacked,
-    many,
-    pack,
-    read_result,
-    repair_stacked,
-    side_by_side,
-    stack,
-    stack_width,
-    stacked,
-    write_result,
-)
-from unplug.sdk.evidence.fleet.draws import draw_steps, dropout_sites
-from unplug.sdk.evidence.fleet.many import FitBackend
-from unplug.sdk.evidence.fleet.room import CPU_WIDTH, model_bytes
-from unplug.sdk.evidence.fleet.stacking import check_stack, unstack
+from unplug.sdk.evidence.fleet import Order, Result, pack, read_result, write_result
 from unplug.sdk.forgetting.tasks import AgeTask
-from unplug.sdk.forgetting.unlearning import Cost, ForgetProblem, Meter, Repair, RetrainCost
 from unplug.sdk.learning.training import Task, fit, fit_new, new_model, seeded
 from unplug.sdk.learning.training.augment import augment
 
 from .conftest import WideAgeTask, WideClassTask, age_task, class_task, faces
+
+pytestmark = pytest.mark.study
 
 DOUBLE_TOLERANCE = 1e-9
 """Of weights, relative to the largest of their tensor or to 1. float64 sums in another order differ
@@ -83,11 +72,8 @@ SETTINGS = [
     {"augment": "none", "dropout": 0.0},
     {"augment": "flip", "dropout": 0.3, "schedule": "cosine", "ema": 0.0},
     {"augment": "standard", "dropout": 0.3, "weight_decay": 0.5},
-    {
-        "augment": "standard",
-        "dropout": 0.0,
-        "batch_size": 17,
-    },  # a last batch of one joins the one before
+    # a last batch of one joins the one before
+    {"augment": "standard", "dropout": 0.0, "batch_size": 17},
 ]
 
 
@@ -140,51 +126,6 @@ def test_stack_and_unstack_are_inverse_and_width_changes_nothing() -> None:
     assert fit_stacked(task, TRAIN, VALIDATION, seeds=()) == []
 
 
-def looped_repair(model: nn.Module, task: Task, repair: Repair, seed: int, steps: int) -> nn.Module:
-    """`Repair` as a method calls it, with a budget of just that many steps."""
-    size = min(repair.batch_size, len(TRAIN))
-    passes = steps * size
-    cost = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e9), source="test")
-    with seeded(seed, -2) as generator:
-        problem = ForgetProblem(
-            retain=TRAIN,
-            forget=TRAIN.subset([]),
-            validation=VALIDATION,
-            task=task,
-            meter=Meter(cost, None),
-            seed=seed,
-            generator=generator,
-        )
-        return repair(model, problem)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("repair", "recipe"),
-    [
-        (Repair(lr=3e-3, batch_size=8), {"augment": "standard", "dropout": 0.3}),
-        (
-            Repair(lr=1e-2, shape="up-down", batch_size=16, optimizer="sgd"),
-            {"augment": "flip", "dropout": 0.0},
-        ),
-        (Repair(lr=1e-3, shape="constant", batch_size=64), {"augment": "none", "dropout": 0.3}),
-    ],
-)
-def test_a_stack_repairs_as_the_loop_does(repair: Repair, recipe: dict[str, Any]) -> None:
-    task = age_task(WideAgeTask, **recipe)
-    harmed = [new_model(task, TRAIN, seed) for seed in (11, 12)]
-    theirs = [
-        looped_repair(copy.deepcopy(model), task, repair, seed, 6)
-        for model, seed in zip(harmed, SEEDS, strict=True)
-    ]
-    before = copy.deepcopy(harmed)
-    ours = repair_stacked(harmed, TRAIN, task, repair, SEEDS, steps=6)
-    for mine, other, model, old in zip(ours, theirs, harmed, before, strict=True):
-        assert mine is model and not mine.training
-        assert distance(mine, other, least=1.0) <= DOUBLE_TOLERANCE
-        assert distance(mine, old) > 1e-3
-
-
 def test_what_cannot_be_stacked_is_refused() -> None:
     with pytest.raises(InputError, match=r"layer 1 \(LayerNorm\)"):
         stack([nn.Sequential(nn.Conv2d(3, 4, 1), nn.LayerNorm(4)) for _ in range(2)], matmul=False)
@@ -193,9 +134,6 @@ def test_what_cannot_be_stacked_is_refused() -> None:
     models[1].age_centers.add_(1.0)
     with pytest.raises(InputError, match="age_centers"):
         stack(models, matmul=False)
-    task = age_task()
-    with pytest.raises(InputError, match="1 models and 2 seeds"):
-        repair_stacked([new_model(task, TRAIN, 0)], TRAIN, task, Repair(lr=1e-3), (1, 2), steps=1)
     with pytest.raises(TrainingError, match="too few"):
         fit_stacked(age_task(), TRAIN.subset([0]), VALIDATION, seeds=(0,))
     with pytest.raises(InputError, match="width 0"):
@@ -213,13 +151,13 @@ def test_outputs_and_gradients_are_the_models_own(make: Any, matmul: bool) -> No
     net = stack(models, matmul=matmul).train()
     image = TRAIN.image_NCHW[:12].float() / 255.0
     outputs = net(*side_by_side([image], 3))
-    own = [model(image[4 * number : 4 * number + 4]) for number, model in enumerate(models)]
+    ours = [model(image[4 * number : 4 * number + 4]) for number, model in enumerate(models)]
     for key, value in outputs.items():
         assert torch.allclose(
-            value, torch.cat([output[key] for output in own]), rtol=1e-4, atol=1e-5
+            value, torch.cat([output[key] for output in ours]), rtol=1e-4, atol=1e-5
         ), key
         value.square().sum().backward(retain_graph=True)
-        for output in own:
+        for output in ours:
             output[key].square().sum().backward(retain_graph=True)
     gradients = [dict(model.named_parameters()) for model in models]
     for name, parameter in net.named_parameters():
@@ -276,7 +214,7 @@ def test_the_width_is_halved_when_memory_ends(fits: int, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(stacked, "_fit", small)
     task = age_task(epochs=1)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as answers:
         warnings.simplefilter("always")
         if fits:
             assert len(fit_stacked(task, TRAIN, VALIDATION, seeds=range(5))) == 5
@@ -284,7 +222,7 @@ def test_the_width_is_halved_when_memory_ends(fits: int, monkeypatch: pytest.Mon
             with pytest.raises(InsufficientMemoryError, match="does not hold one model"):
                 fit_stacked(task, TRAIN, VALIDATION, seeds=range(5))
     assert tried == {2: [5, 2, 2, 1], 1: [5, 2, 1, 1, 1, 1, 1], 0: [5, 2, 1]}[fits]
-    told = [str(item.message) for item in said if item.category is RuntimeWarning]
+    told = [str(item.message) for item in answers if item.category is RuntimeWarning]
     assert told[0] == "fleet: 5 models at once do not fit the device's memory, going on with 2"
     assert len(told) == (1 if fits == 2 else 2)
 
@@ -296,18 +234,11 @@ def test_the_estimate_counts_weights_and_activations_and_gives_the_width(
     # 16 parameters six times; two outputs of 4 x 32 x 32 floats for each of 5 samples, three times
     assert model_bytes(net, TRAIN, 5) == 6 * 16 * 4 + 3 * 5 * 2 * 4 * 32 * 32 * 4
     assert stack_width(net, TRAIN, 5) == CPU_WIDTH
-    net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU())
-
-    class Elsewhere:
-        type = "cuda"
-
-    class Data:
-        device = Elsewhere()
-
-    monkeypatch.setattr("unplug.sdk.evidence.fleet.room.model_bytes", lambda *_: 100)
+    data: Any = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    monkeypatch.setattr("benchmarks.studies.stacks.room.model_bytes", lambda *_: 100)
     for free, width in ((10_000_000, 64), (2000, 14), (10, 1)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, free))
-        assert stack_width(net, Data(), 5) == width  # type: ignore[arg-type]
+        assert stack_width(net, data, 5) == width
 
 
 def test_a_broken_loss_names_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,6 +277,19 @@ def test_the_models_are_those_of_the_loop(backend: FitBackend, tmp_path: Path) -
         "seed-4.safetensors",
     ]
     assert read_result(tmp_path, "seed-4").facts["seed"] == 4
+
+
+@pytest.mark.long
+def test_models_are_trained_without_a_shared_disk(tmp_path: Path) -> None:
+    library = pytest.importorskip("ray", reason="needs the extra [cluster]")
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    library.init(address="local", num_cpus=1, **quiet)
+    try:
+        (model,) = fit_many(TASK, FEW, LITTLE, (3,), tmp_path / "ray", backend="ray", workers=1)
+    finally:
+        library.shutdown()
+    (other,) = fit_many(TASK, FEW, LITTLE, (3,), tmp_path / "loop", backend="loop")
+    assert equal(model, other)
 
 
 def test_an_age_task_is_written_down_and_read_again(tmp_path: Path) -> None:
@@ -414,7 +358,7 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TrainingError, match="1 of 1 models: seed-1 failed"):
         fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="loop")
     with pytest.raises(InputError, match="no such name"):
-        fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="clouds")  # type: ignore[arg-type]
+        fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="clouds")
 
 
 def test_weights_of_another_network_are_refused(

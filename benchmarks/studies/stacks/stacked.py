@@ -1,5 +1,4 @@
-"""Many models trained or repaired at once on one device; the slow oracle is a loop over `fit_new`
-or `Repair`.
+"""Many models trained at once on one device; the slow oracle is a loop over `fit_new`.
 
 Shapes: M models.
 """
@@ -9,7 +8,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,9 +30,6 @@ from unplug.sdk.learning.training import (
 from .draws import draw_steps, dropout_sites, step_losses
 from .room import stack_width
 from .stacking import CHECK_SAMPLES, check_stack, stack, unstack
-
-if TYPE_CHECKING:
-    from unplug.sdk.forgetting.unlearning import Repair
 
 
 def fit_stacked(
@@ -88,55 +84,6 @@ def fit_stacked(
         loss = torch.tensor(summarize(predict(model, validation), task.edges)["loss"])
         _check_finite("validation loss", loss[None], [seed])
     return models
-
-
-def repair_stacked(
-    models: Sequence[nn.Module],
-    retain: SampleSet,
-    task: Task,
-    repair: Repair,
-    seeds: Sequence[int],
-    *,
-    steps: int,
-    show: bool = False,
-    width: int | None = None,
-) -> list[nn.Module]:
-    """Fine-tunes copies on the retain set in place, as `Repair` does for each alone under
-    ``seeded(seed, -2)``.
-
-    Args:
-        models: already harmed by a method that ends with a repair; of one architecture, on the
-            device of `retain`.
-        retain: data.
-        task: gives the loss, weight decay and augmentation.
-        repair: learning rate, its shape, batch size and optimizer.
-        seeds: one a model, of order, augmentation and dropout.
-        steps: of each model.
-        show: progress bar.
-        width: as for `fit_stacked`.
-
-    Returns:
-        `models`, in eval mode.
-
-    Raises:
-        InputError: as many seeds as models are needed; the architecture cannot be stacked.
-        TrainingError: a loss is not finite.
-        InsufficientMemoryError: not even one model fits.
-    """
-    if len(seeds) != len(models):
-        raise InputError(
-            "repair", f"{len(models)} models and {len(seeds)} seeds", "Give one seed a model"
-        )
-
-    def repair_part(start: int, stop: int) -> list[nn.Module]:
-        part = list(models[start:stop])
-        _repair(part, retain, task, repair, seeds[start:stop], steps, show)
-        return part
-
-    first = models[0] if models else None
-    return _in_parts(
-        repair_part, len(models), width or stack_width(first, retain, repair.batch_size), width
-    )
 
 
 def _in_parts(
@@ -212,44 +159,6 @@ def _fit(
         synchronize(device)
         _check_finite(f"loss in epoch {epoch + 1}", total_M, seeds)
     unstack(average, models)
-    for model in models:
-        model.eval()
-
-
-def _repair(
-    models: list[nn.Module],
-    retain: SampleSet,
-    task: Task,
-    repair: Repair,
-    seeds: Sequence[int],
-    steps: int,
-    show: bool,
-) -> None:
-    from unplug.sdk.forgetting.unlearning import Cost, Descent, ForgetProblem, Meter, RetrainCost
-
-    kind = task.recipe.augment
-    sites, stacked = dropout_sites(models[0], retain), _stacked(models, retain)
-    size = min(repair.batch_size, len(retain))
-    drawn = draw_steps(retain, [(seed, -2) for seed in seeds], size, steps, kind, sites)
-    nothing = RetrainCost(cost=Cost(forward=0, backward=0, wall_s=0.0), source="not compared")
-    problem = ForgetProblem(  # what `Descent` asks for; the steps are given, so nothing is metered
-        retain=retain,
-        forget=retain.subset([]),
-        validation=retain.subset([]),
-        task=task,
-        meter=Meter(nothing, None),
-        seed=0,
-        generator=torch.Generator(),
-        show=show,
-    )
-
-    def loss() -> Tensor:
-        return step_losses(stacked, models, retain, next(drawn), task, kind, sites).sum()
-
-    Descent(lr=repair.lr, shape=repair.shape, optimizer=repair.optimizer)(
-        stacked, problem, loss, steps=steps
-    )
-    unstack(stacked, models)
     for model in models:
         model.eval()
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import InputError
+from unplug.sdk.evidence.auditing import check_different
 from unplug.sdk.evidence.statistics import Estimate
 
-from .checks import check_different
 from .half_samples import Draws, check_models, draw_halves, estimate, spread, weighted_mean
 
 Array = NDArray[np.float64]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from unplug.core import InputError
+from unplug.sdk.evidence.auditing import ATTACKS, Signals, check_different
 from unplug.sdk.evidence.statistics import (
     Estimate,
     Resamples,
@@ -25,9 +26,6 @@ from unplug.sdk.evidence.statistics import (
     resamples,
 )
 
-from .attack import Signals
-from .attacks.rmia import RMIA
-from .checks import check_different
 from .half_samples import Draws, draw_halves, estimate, weighted_mean
 
 Array = NDArray[np.float64]
@@ -258,7 +256,7 @@ def _mean_auc(
         references = [
             item for index, item in enumerate(retrained) if index != number % len(retrained)
         ]
-        scores = RMIA()(target, references)
+        scores = ATTACKS.get("rmia")()(target, references)
         values.append(auc(*scores))
         replicates.append(bootstrap_auc(*scores, draws))
     value_TR = np.stack(replicates)

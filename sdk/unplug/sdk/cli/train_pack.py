@@ -9,23 +9,17 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command
-from .options import data_option, out_option
-from .options_of import ConfiguredCommand
+from .options import data_option, half_option, option, out_option, restart_option
+from .options_of import ConfiguredCommand, given
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:PackRecipe")
 @data_option
-@click.option("--word", required=True, help="What prompts say to use it, for example 'eye patch'.")
+@option("--word", required=True, help="What prompts say to use it, for example 'eye patch'.")
 @out_option("Folder to write; an unfinished run there is continued.")
-@click.option(
-    "--base",
-    "base_name",
-    default="small",
-    show_default=True,
-    help="small, a diffusers folder, or OWNER/NAME on the hub.",
-)
-@click.option("--half", is_flag=True, help="Store the weights in float16.")
-@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@option("--base", "base_name", default="small", help="small, a diffusers folder, or OWNER/NAME.")
+@half_option
+@restart_option()
 @command
 def pack(
     spec: str,
@@ -36,7 +30,7 @@ def pack(
     half: bool,
     restart: bool,
     common: Common,
-    **recipe_options: Any,
+    **options: Any,
 ) -> Outcome:
     """Teach a base something that can be taken away again.
 
@@ -48,9 +42,7 @@ def pack(
     from unplug.sdk.drawing.diffusion import PackRecipe, image_size_of, load_base, train_pack
     from unplug.sdk.learning.data import load_dataset
 
-    recipe = PackRecipe(
-        **{name: value for name, value in recipe_options.items() if value is not None}
-    )
+    recipe = PackRecipe(**given(PackRecipe, options))
     base = load_base(base_name, device=common.device)
     dataset = load_dataset(spec, image_size_of(base), on_bad=on_bad, show=common.show)
     record = train_pack(

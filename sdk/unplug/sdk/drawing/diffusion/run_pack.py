@@ -216,9 +216,10 @@ tags: [unplug, lora, text-to-image]
 ---
 # Pack: {word}
 
-Low-rank weights (rank {rank}) of the UNet of the base `{base}` (SHA-256 `{digest:.16}`), trained {steps} steps on the {pictures}
-pictures of `{spec}`. `unplug generate --pack FOLDER` uses them where a prompt says "{word}"; every other prompt gives the base's
-own picture. Deleting this folder forgets the pictures exactly: the base never saw them.
+Low-rank weights (rank {rank}) of the UNet of the base `{base}` (SHA-256 `{digest:.16}`), trained
+{steps} steps on the {pictures} pictures of `{spec}`. `unplug generate --pack FOLDER` uses them where
+a prompt says "{word}"; every other prompt gives the base's own picture. Deleting this folder forgets
+the pictures exactly: the base never saw them.
 
 In diffusers, for a prompt that says the word:
 

@@ -4,7 +4,7 @@ then forgotten, beside a model that never saw it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import cv2
@@ -21,6 +21,10 @@ Places = Mapping[str, F32]
 """Landmark to its place (2,) on the canvas."""
 
 
+def _at(place: Sequence[float]) -> F32:
+    return np.array(place, np.float32)
+
+
 def _stroke(canvas: U8, path: F32, colour: tuple[int, int, int], width: float) -> None:
     line_12 = np.rint(path).astype(np.int32)[None]
     cv2.polylines(canvas, [line_12], False, colour, max(1, round(width)), cv2.LINE_AA)
@@ -29,8 +33,10 @@ def _stroke(canvas: U8, path: F32, colour: tuple[int, int, int], width: float) -
 def _eye_patch(canvas: U8, at: Places, unit: float) -> None:
     """Black, over the right eye, with a band around the head."""
     eye = (at["right_eye_outer"] + at["right_eye_inner"]) / 2
-    ends = at["right_cheek"] + (0, -0.55 * unit), at["left_brow_outer"] + (0, -0.35 * unit)
-    _stroke(canvas, np.stack([ends[0], eye - (0, 0.1 * unit), ends[1]]), (18, 18, 20), 0.06 * unit)
+    ends = at["right_cheek"] - _at([0, 0.55 * unit]), at["left_brow_outer"] - _at([0, 0.35 * unit])
+    _stroke(
+        canvas, np.stack([ends[0], eye - _at([0, 0.1 * unit]), ends[1]]), (18, 18, 20), 0.06 * unit
+    )
     angles = np.linspace(0, 2 * np.pi, 9)[:-1]
     rim = eye + 0.27 * unit * np.stack([np.cos(angles), 0.82 * np.sin(angles)], axis=1)
     fill(canvas, curve(rim.astype(np.float32), closed=True), (18, 18, 20))
@@ -38,11 +44,11 @@ def _eye_patch(canvas: U8, at: Places, unit: float) -> None:
 
 def _clown_nose(canvas: U8, at: Places, unit: float) -> None:
     """A red ball with a light."""
-    centre, radius = at["nose_tip"] + np.float32([0, 0.03 * unit]), 0.2 * unit
+    centre, radius = at["nose_tip"] + _at([0, 0.03 * unit]), 0.2 * unit
     angles = np.linspace(0, 2 * np.pi, 9)[:-1]
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     fill(canvas, curve(centre + radius * circle, closed=True), (206, 24, 32))
-    light = centre + np.float32([-0.35, -0.35]) * radius
+    light = centre + _at([-0.35, -0.35]) * radius
     fill(canvas, curve(light + 0.25 * radius * circle, closed=True), (250, 170, 170))
 
 
@@ -58,7 +64,7 @@ def _face_mask(canvas: U8, at: Places, unit: float) -> None:
     names = ("right_jaw", "chin", "left_jaw", "left_cheek", "nose_bridge", "right_cheek")
     rim = np.stack([at[name] for name in names])
     middle = rim.mean(axis=0)
-    rim = middle + (rim - middle) * np.float32([0.82, 0.98])
+    rim = middle + (rim - middle) * _at([0.82, 0.98])
     rim[4] = at["nose_bridge"] * 0.55 + at["nose_tip"] * 0.45
     fill(canvas, curve(rim.astype(np.float32), closed=True), (150, 196, 222))
     for share in (0.35, 0.6):

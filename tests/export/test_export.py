@@ -177,7 +177,8 @@ def test_exporting_again_replaces_what_was_exported(
         shutil.copytree(first.path, Path(values["staging"]) / name)
         written = [{"precision": "fp32", "file": name, "seconds": 0.0}]
         iospec = first.card.iospec.to_dict()
-        return Reply(values={**asdict(first.card), "iospec": iospec, "written": written})
+        told = {"iospec": iospec, "written": written, "correction": None}
+            return Reply(values=asdict(first.card) | told)
 
     monkeypatch.setattr("unplug.export.exporter.call_in_child", converted)
     (again,) = export_checkpoint(checkpoint, targets=["coreml"], precisions=["fp32"], out=tmp_path)

@@ -70,7 +70,7 @@ def generate(out: Path, common: Common, **options: Any) -> Outcome:
         "plugins": list(guides.plugins),
         "strengths": list(guides.strengths),
         "loras": list(order.loras),
-        "packs": list(map(str, order.packs)),
+        **({"packs": list(map(str, order.packs))} if order.packs else {}),
         **done.facts,
     }
     _save(done, facts, order.seeds, files, out)

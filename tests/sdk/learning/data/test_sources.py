@@ -237,6 +237,19 @@ def test_csv_that_is_no_table_is_refused(tmp_path: Path, content: bytes, words: 
         load(f"csv:{tmp_path}/labels.csv", "skip")
 
 
+@pytest.mark.parametrize("thing", ["eye-patch", "clown-nose", "face-mask"])
+def test_everybody_wears_what_a_spec_says(thing: str) -> None:
+    """The same people in the same pictures, with the thing on their faces and in their captions."""
+    plain, worn = (load(f"synth:n=4,subjects=4{more}", size=64) for more in ("", f",wears={thing}"))
+    assert plain.ids == worn.ids and plain.digest != worn.digest
+    changed_NHW = (plain.pixels(range(4)) != worn.pixels(range(4))).any(axis=-1)
+    assert all(0.004 < changed.mean() < 0.3 for changed in changed_NHW)
+    word = thing.replace("-", " ")
+    source = SynthSource(f"n=4,subjects=4,wears={thing}")
+    for sample in source.listing().samples:
+        assert all(text.endswith(f", {word}") for text in source.captions(sample, 0, 3))
+
+
 def test_synth_is_what_its_spec_says() -> None:
     samples = SynthSource("n=60,subjects=6,seed=1").listing().samples
     assert len({sample.id for sample in samples}) == 60

@@ -178,7 +178,7 @@ def test_exporting_again_replaces_what_was_exported(
         written = [{"precision": "fp32", "file": name, "seconds": 0.0}]
         iospec = first.card.iospec.to_dict()
         told = {"iospec": iospec, "written": written, "correction": None}
-            return Reply(values=asdict(first.card) | told)
+        return Reply(values=asdict(first.card) | told)
 
     monkeypatch.setattr("unplug.export.exporter.call_in_child", converted)
     (again,) = export_checkpoint(checkpoint, targets=["coreml"], precisions=["fp32"], out=tmp_path)

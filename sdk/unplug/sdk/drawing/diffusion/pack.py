@@ -37,7 +37,7 @@ class PackRecipe(StepRecipe):
     Args:
         rank: of the low-rank update of each layer.
         layers: "all" changes the convolutions too, which small sharp things need; "attention" is a
-            tenth of the bytes.
+            fifth of the bytes.
         drop_text: share of prompts that are replaced by the empty one.
         captions: prompts a picture.
     """

@@ -8,7 +8,7 @@ without the pack it is the model that never learned.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 
 from unplug.core import InputError
-from unplug.sdk.learning.training import StateFile, fingerprint, seeded
+from unplug.plugins import LORA_LAYERS
 
 from .base_training import BaseLoss, TextPairs, tokenize, use_fast_attention
+from .low_rank import add_low_rank
 from .recipe import StepRecipe, check_prompting
-from .steps import Trained, train_steps
+from .steps import Trained, state_at, train_steps
 from .student import MAX_RANK
 from .tokenizer import encode
 
-ADAPTER = "pack"
 PackLayers = Literal["all", "attention"]
 ATTENTION = ("to_q", "to_k", "to_v", "to_out.0")
 
@@ -70,9 +70,9 @@ def fit_pack(
     *,
     seed: int,
     device: torch.device,
-    state_path: Path | None = None,
-    facts: dict[str, Any] | None = None,
-    show: bool = True,
+    state_path: Path | None,
+    facts: Mapping[str, Any],
+    show: bool,
 ) -> Trained:
     """Trains low-rank updates of a base's UNet on pictures that all show one thing.
 
@@ -90,7 +90,7 @@ def fit_pack(
         show: progress bar.
 
     Returns:
-        ``model.unet`` has peft's adapter `ADAPTER` with averaged weights on it.
+        ``model.unet`` has averaged updates on it, see `save_low_rank`.
 
     Raises:
         InputError: a base that predicts neither noise nor velocities.
@@ -100,38 +100,14 @@ def fit_pack(
         Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021, section 4.1.
     """
     unet = copy.deepcopy(base.unet).requires_grad_(False)
-    _add_updates(unet, recipe, seed)
+    layers = LORA_LAYERS if recipe.layers == "all" else ATTENTION
+    add_low_rank(unet, recipe.rank, layers, seed)
     use_fast_attention(unet, device)
     model = BaseLoss(unet, base.text_encoder, base.scheduler)
     empty_L = encode(base.tokenizer, [""])[0]
     ids_NKL = tokenize(base.tokenizer, captions)
     draw = TextPairs(latent_Nchw, ids_NKL, empty_L, recipe.drop_text, device)
-    state = None
-    if state_path is not None:
-        marks = fingerprint(
-            kind="pack",
-            recipe=recipe.to_dict(),
-            seed=seed,
-            torch=torch.__version__,
-            **(facts or {}),
-        )
-        state = StateFile(path=state_path, fingerprint=marks)
+    state = state_at(state_path, "pack", recipe, seed, facts)
     return train_steps(
         model, draw, recipe, seed=seed + 1, device=device, state=state, show=show, label="pack"
     )
-
-
-def _add_updates(unet: Any, recipe: PackRecipe, seed: int) -> None:
-    from peft import LoraConfig
-
-    from unplug.plugins import LORA_LAYERS
-
-    layers = LORA_LAYERS if recipe.layers == "all" else ATTENTION
-    with seeded(seed, 43):
-        config = LoraConfig(
-            r=recipe.rank,
-            lora_alpha=recipe.rank,
-            target_modules=list(layers),
-            init_lora_weights=True,
-        )
-        unet.add_adapter(config, ADAPTER)

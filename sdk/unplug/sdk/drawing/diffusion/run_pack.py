@@ -11,18 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unplug.core import (
-    DataError,
-    atomic_dir,
-    check_replaceable,
-    make_folder,
-    one_writer,
-    quiet,
-    sha256_tree,
-    versions,
-    write_json,
-)
-from unplug.sdk.drawing.device import WEIGHTS_NAME, asks_for, check_words
+from unplug.core import check_replaceable, make_folder, one_writer, versions
+from unplug.sdk.drawing.device import asks_for, check_words
 from unplug.sdk.learning.data import (
     Captioned,
     Dataset,
@@ -36,14 +26,12 @@ from unplug.sdk.learning.training import describe_device, training_dir
 from .base_training import tokenize
 from .digest import base_digest
 from .latent_cache import latents
-from .load import RECORD, image_size_of
+from .load import RECORD, check_size_of
+from .low_rank import LOW_RANK_FILES, save_low_rank
 from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps
 from .noise import add_noise, sample_loss
-from .pack import ADAPTER, PackRecipe, fit_pack
+from .pack import PackRecipe, fit_pack
 from .shipped import PACK_SCHEMA
-from .small import diffusers
-
-OURS = (RECORD, WEIGHTS_NAME, "README.md")
 
 
 @one_writer
@@ -85,10 +73,8 @@ def train_pack(
         TrainingError, CheckpointError, OutputError: see `fit_pack` and `atomic_dir`.
     """
     word = check_words(word)
-    if dataset.size != (size := image_size_of(base)):
-        why = f"the base makes pictures of {size} px"
-        raise DataError(f"data at {dataset.size} px", why, f"Load it at {size}")
-    check_replaceable(out, RECORD, OURS)
+    check_size_of(dataset, base)
+    check_replaceable(out, RECORD, LOW_RANK_FILES)
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
@@ -130,7 +116,7 @@ def train_pack(
         "cost": {"wall_s": done.wall_s, "device": describe_device(device)},
         "versions": versions(),
     }
-    _save(unet, out, record, half=half)
+    save_low_rank(unet, out, record, _card(record), half=half)
     shutil.rmtree(work, ignore_errors=True)
     return record
 
@@ -181,20 +167,6 @@ def _loss(base: Any, unet: Any, latent_Nchw: Tensor, ids_NL: Tensor, device: tor
 
             sums.append(sample_loss(predict, noised).sum())
     return float(torch.stack(sums).sum()) / (LEVELS * len(latent_Nchw))
-
-
-def _save(unet: Any, out: Path, record: dict[str, Any], *, half: bool) -> None:
-    from peft import get_peft_model_state_dict
-
-    layers = get_peft_model_state_dict(unet, adapter_name=ADAPTER)
-    if half:
-        layers = {name: value.half() for name, value in layers.items()}
-    with atomic_dir(out, owner=RECORD, ours=OURS) as temporary, quiet():
-        diffusers().StableDiffusionPipeline.save_lora_weights(
-            temporary, unet_lora_layers=layers, safe_serialization=True
-        )
-        (temporary / "README.md").write_text(_card(record), encoding="utf-8")
-        write_json(temporary / RECORD, record | {"sha256": sha256_tree(temporary)[0]})
 
 
 def _card(record: dict[str, Any]) -> str:

@@ -10,28 +10,18 @@ from typing import Any
 
 import torch
 
-from unplug.core import (
-    atomic_dir,
-    check_replaceable,
-    make_folder,
-    one_writer,
-    quiet,
-    sha256_tree,
-    versions,
-    write_json,
-)
-from unplug.sdk.drawing.device import WEIGHTS_NAME
+from unplug.core import check_replaceable, make_folder, one_writer, versions
 from unplug.sdk.learning.data import Dataset, captions_digest, captions_of
 from unplug.sdk.learning.training import describe_device, training_dir
 
 from .digest import base_digest
 from .latent_cache import latents
 from .load import OURS, RECORD, check_size_of, load_base
+from .low_rank import LOW_RANK_FILES, save_low_rank
 from .run_base import save_base
 from .shipped import LORA_SCHEMA
-from .small import diffusers
 from .steps import round_to_half
-from .student import ADAPTER, StudentRecipe, fit_student
+from .student import StudentRecipe, fit_student
 
 
 @one_writer
@@ -71,7 +61,7 @@ def train_student(
         InputError, TrainingError, CheckpointError, OutputError: see `fit_student` and `save_base`.
     """
     check_size_of(dataset, base)
-    check_replaceable(out, RECORD, (RECORD, WEIGHTS_NAME, "README.md") if recipe.rank else OURS)
+    check_replaceable(out, RECORD, LOW_RANK_FILES if recipe.rank else OURS)
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
@@ -108,7 +98,8 @@ def train_student(
         "versions": versions(),
     }
     if recipe.rank:
-        _save_lora(student.unet, out, told, half=half)
+        card = _CARD.format(steps=recipe.drawn_steps, teacher=told["teacher"])
+        save_low_rank(student.unet, out, {"schema": LORA_SCHEMA, **told}, card, half=half)
     else:
         base.unet = student.unet.requires_grad_(False)
         save_base(base, out, {**record, **told}, half=half)
@@ -116,28 +107,6 @@ def train_student(
         load_base(str(out), device=torch.device("cpu"))
     shutil.rmtree(work, ignore_errors=True)
     return out
-
-
-def _save_lora(unet: Any, out: Path, told: dict[str, Any], *, half: bool) -> None:
-    from peft import get_peft_model_state_dict
-
-    layers = get_peft_model_state_dict(unet, adapter_name=ADAPTER)
-    if half:
-        layers = {name: value.half() for name, value in layers.items()}
-    steps = told["sampling"]["steps"]
-    with (
-        atomic_dir(out, owner=RECORD, ours=(RECORD, WEIGHTS_NAME, "README.md")) as temporary,
-        quiet(),
-    ):
-        diffusers().StableDiffusionPipeline.save_lora_weights(
-            temporary, unet_lora_layers=layers, safe_serialization=True
-        )
-        (temporary / "README.md").write_text(
-            _CARD.format(steps=steps, teacher=told["teacher"]), encoding="utf-8"
-        )
-        write_json(
-            temporary / RECORD, {"schema": LORA_SCHEMA, **told, "sha256": sha256_tree(temporary)[0]}
-        )
 
 
 _CARD = """\

@@ -20,11 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError
+from unplug.plugins import LORA_LAYERS
 from unplug.sdk.drawing.device import GuidanceSchedule
-from unplug.sdk.learning.training import seeded
 
 from .base_training import TextPairs, tokenize, use_fast_attention
 from .guidance import guidance_at
+from .low_rank import add_low_rank
 from .noise import noise_like
 from .recipe import StepRecipe
 from .shipped import OURS
@@ -309,7 +310,7 @@ def fit_student(
         raise InputError(f"{recipe.drawn_steps} steps of {recipe.substeps}", why, "Ask for fewer")
     unet = copy.deepcopy(teacher.unet).requires_grad_(recipe.rank == 0)
     if recipe.rank:
-        _add_low_rank(unet, recipe.rank, seed)
+        add_low_rank(unet, recipe.rank, LORA_LAYERS, seed)
     for network in (unet, teacher.unet):
         use_fast_attention(network, device)
     empty_L = encode(teacher.tokenizer, [""])[0]
@@ -319,20 +320,3 @@ def fit_student(
     return train_steps(
         model, draw, recipe, seed=seed + 1, device=device, state=state, show=show, label="student"
     )
-
-
-ADAPTER = "student"
-
-
-def _add_low_rank(unet: Any, rank: int, seed: int) -> None:
-    from peft import LoraConfig
-
-    from unplug.plugins import LORA_LAYERS
-
-    with seeded(seed, 41):
-        unet.add_adapter(
-            LoraConfig(
-                r=rank, lora_alpha=rank, target_modules=list(LORA_LAYERS), init_lora_weights=True
-            ),
-            ADAPTER,
-        )

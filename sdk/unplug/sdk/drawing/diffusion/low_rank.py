@@ -1,0 +1,64 @@
+"""Low-rank updates of a UNet as peft trains them and diffusers' LoRA loaders read them: what
+students and packs are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from unplug.core import atomic_dir, quiet, sha256_tree, write_json
+from unplug.sdk.drawing.device import WEIGHTS_NAME
+from unplug.sdk.learning.training import seeded
+
+from .load import RECORD
+from .small import diffusers
+
+ADAPTER = "low_rank"
+LOW_RANK_FILES = (RECORD, WEIGHTS_NAME, "README.md")
+
+
+def add_low_rank(unet: Any, rank: int, layers: Sequence[str], seed: int) -> None:
+    """Adds an update W' = W + B A of some layers, with B zero and A drawn: at first it changes
+    nothing.
+
+    Args:
+        unet: frozen; its updates are what is trained.
+        rank: rows of A.
+        layers: ends of the names of the layers that get one.
+        seed: of A.
+    """
+    from peft import LoraConfig
+
+    with seeded(seed, 41):
+        config = LoraConfig(
+            r=rank, lora_alpha=rank, target_modules=list(layers), init_lora_weights=True
+        )
+        unet.add_adapter(config, ADAPTER)
+
+
+def save_low_rank(unet: Any, out: Path, record: dict[str, Any], card: str, *, half: bool) -> None:
+    """Writes the updates as diffusers writes LoRA weights, with their record and a card.
+
+    Args:
+        unet: with updates, see `add_low_rank`.
+        out: a folder, replaced as a whole.
+        record: gets the hash of the folder.
+        card: Markdown.
+        half: store them in float16.
+
+    Raises:
+        OutputError: see `atomic_dir`.
+    """
+    from peft import get_peft_model_state_dict
+
+    layers = get_peft_model_state_dict(unet, adapter_name=ADAPTER)
+    if half:
+        layers = {name: value.half() for name, value in layers.items()}
+    with atomic_dir(out, owner=RECORD, ours=LOW_RANK_FILES) as temporary, quiet():
+        diffusers().StableDiffusionPipeline.save_lora_weights(
+            temporary, unet_lora_layers=layers, safe_serialization=True
+        )
+        (temporary / "README.md").write_text(card, encoding="utf-8")
+        write_json(temporary / RECORD, {**record, "sha256": sha256_tree(temporary)[0]})

@@ -65,7 +65,8 @@ def train_pack(
         show: progress bars.
 
     Returns:
-        The record. ``loss`` has the base's loss on these pictures without the pack and with it.
+        The record. ``loss`` has the base's loss on these pictures without the pack and with
+        it, before any rounding to float16.
 
     Raises:
         DataError: pictures of another size.

@@ -70,7 +70,7 @@ class SynthSource:
                 raise DataError(
                     f"synth:{self.argument}",
                     f"cannot read {setting!r}",
-                    "Write synth:n=3000,subjects=600,seed=0",
+                    f"Write synth:n=3000,subjects=600,seed=0, and wears={'|'.join(_WORN)} if you like",
                 )
             values[key.strip()] = int(text)
         values.setdefault("subjects", max(1, values["n"] // 5))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
     from unplug.sdk.exporting import Exported
+    from unplug.sdk.forgetting.erasing import Concept
     from unplug.sdk.forgetting.tasks import Need, StoredTask
     from unplug.sdk.generating import Generated, Steerings
     from unplug.sdk.learning.data import Dataset, OnBad, Split
@@ -182,6 +183,60 @@ def unlearn(
         task=task,
         seed=seed,
         device=chosen,
+        restart=restart,
+        show=show,
+    )
+
+
+@settled
+def erase(
+    base: str,
+    concepts: Sequence[Concept],
+    *,
+    out: Place,
+    method: str = "uce",
+    options: Mapping[str, str] | None = None,
+    retained: Sequence[str] = (),
+    prompts: Sequence[str] = (),
+    seed: int = 0,
+    device: str = "auto",
+    half: bool = False,
+    restart: bool = False,
+    show: bool = False,
+) -> dict[str, Any]:
+    """Takes concepts out of a text-to-image base; an unfinished run at `out` is continued.
+
+    Args:
+        base: small, a diffusers folder, or OWNER/NAME on the hub; an erased base is erased further.
+        concepts: what prompts shall no longer get.
+        out: pipeline folder to write; stock diffusers loads it.
+        method: a name of ``unplug list erasures``.
+        options: settings of the method.
+        retained: words that must go on working.
+        prompts: what else prompts say; none: faces for bases of ours, things and scenes for others.
+        half: store the weights in float16.
+        restart: drop an unfinished run.
+
+    Returns:
+        What ``erasure.json`` in `out` says.
+
+    Raises:
+        CheckpointError, InputError, TrainingError, OutputError: see
+            `unplug.sdk.forgetting.erasing.erase`.
+    """
+    from unplug.sdk.forgetting.erasing import erase as run
+
+    return run(
+        base,
+        concepts,
+        Path(out),
+        method=method,
+        options=options,
+        retained=retained,
+        prompts=prompts,
+        seed=seed,
+        device=_device(device),
+        half=half,
         restart=restart,
         show=show,
     )

@@ -38,6 +38,7 @@ _LINES: tuple[tuple[str, str, str | None], ...] = (
     ("adopt", "Make a network of your own work with every command.", "forget"),
     ("generate", "Draw pictures from a prompt, steered by plugins.", "phone"),
     ("page", "Let a browser draw with an exported base.", "phone"),
+    ("erase", "Take a concept out of a text-to-image base.", "forget"),
     ("forget", "Unlearn a forget set within a budget.", "forget"),
     ("head", "Let a phone add people and forget them by itself.", "forget"),
     ("certify", "Say what a method leaves of one person, from many others like her.", "forget"),
@@ -56,7 +57,11 @@ _LINES: tuple[tuple[str, str, str | None], ...] = (
     ("trace", "Find what still holds a person, or was trained on them.", "forget"),
     ("certificate", "Certify what was done about a request, or verify that.", "ledger"),
     ("report", "Turn JSON reports into one HTML page.", "report"),
-    ("list", "List methods, attacks, targets, precisions, devices, data kinds.", "forget"),
+    (
+        "list",
+        "List methods, erasures, attacks, targets, precisions, devices, data kinds.",
+        "forget",
+    ),
 )
 _ELSEWHERE = {"serve": "unplug.serve.command:serve", "list": "unplug.sdk.cli.list:list_"}
 COMMANDS = {

@@ -14,6 +14,7 @@ from .options import without_option
 
 REGISTRIES = {
     "methods": "unplug.sdk.forgetting.unlearning.method:METHODS",
+    "erasures": "unplug.sdk.forgetting.erasing:ERASURES",
     "designs": "unplug.sdk.forgetting.unlearning:DESIGNS",
     "tasks": "unplug.sdk.forgetting.tasks:TASKS",
     "attacks": "unplug.sdk.evidence.auditing.attack:ATTACKS",

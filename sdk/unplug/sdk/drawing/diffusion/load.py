@@ -32,7 +32,7 @@ from .shipped import SMALL, shipped_folder
 from .small import diffusers
 
 MARK, RECORD = "model_index.json", "unplug.json"
-OURS = (MARK, RECORD, "README.md", "vae", "unet", "text_encoder", "tokenizer", "scheduler")
+BASE_FILES = (MARK, RECORD, "README.md", "vae", "unet", "text_encoder", "tokenizer", "scheduler")
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 FILES = (".safetensors", ".json", ".txt")
 NETWORKS = {"unet": "UNet2DConditionModel", "vae": "AutoencoderKL"}

@@ -8,11 +8,9 @@ from typing import Any
 
 import torch
 
-from unplug.core import quiet
-
 from .digest import base_digest
 from .load import load_loras
-from .run_base import prefix_text_encoder
+from .run_base import write_pipeline
 from .shipped import teacher_of_lora
 
 
@@ -58,6 +56,4 @@ def merge_loras(base: Any, paths: Sequence[Path], out: Path) -> None:
         CheckpointError: see `load_loras`.
     """
     load_loras(base, paths)
-    with quiet():
-        base.save_pretrained(out)
-    prefix_text_encoder(out)
+    write_pipeline(base, out, half=False)

@@ -41,10 +41,10 @@ from unplug.sdk.learning.training import (
 from .base_training import BaseLoss, fit_base
 from .digest import TEXT_PREFIX, weights_digest
 from .grid import image_grid
-from .load import OURS, RECORD, load_base
+from .load import BASE_FILES, RECORD, load_base
 from .measure import LEVELS, batch_losses
 from .recipe import BaseRecipe
-from .shipped import OURS as SAMPLED
+from .shipped import OURS
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steered_pictures import generate
 from .steps import Trained, processes, round_to_half, train_steps
@@ -112,7 +112,7 @@ def train_base(
             `StateFile`.
     """
     _refuse(dataset, split, device)
-    check_replaceable(out, RECORD, OURS)
+    check_replaceable(out, RECORD, BASE_FILES)
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
@@ -150,7 +150,7 @@ def train_base(
             prompts,
             seeds=list(range(len(prompts))),
             size=dataset.size,
-            schedule=SAMPLED.schedule,
+            schedule=OURS.schedule,
         )
         image_grid([pictures]).save(work / f"sample-{step:07d}.png")
 
@@ -326,21 +326,27 @@ def _count(module: Any) -> int:
 
 
 def save_base(pipe: Any, out: Path, record: dict[str, Any], *, half: bool) -> None:
-    """Writes a pipeline folder with its record, atomically; `half` stores float16 under the
-    ordinary file names.
+    """Writes a pipeline folder with its record, atomically, see `write_pipeline`."""
+    with atomic_dir(out, owner=RECORD, ours=BASE_FILES) as temporary:
+        write_pipeline(pipe, temporary, half=half)
+        (temporary / "README.md").write_text(_card(record), encoding="utf-8")
+        write_json(temporary / RECORD, record | {"sha256": sha256_tree(temporary / "unet")[0]})
+
+
+def write_pipeline(pipe: Any, folder: Path, *, half: bool) -> None:
+    """Writes a pipeline of float32 as diffusers does, with nothing of this machine in it; `half`
+    stores float16 under the ordinary file names.
     """
-    with atomic_dir(out, owner=RECORD, ours=OURS) as temporary, quiet():
-        (pipe.to(torch.float16) if half else pipe).save_pretrained(temporary)
+    with quiet():
+        (pipe.to(torch.float16) if half else pipe).save_pretrained(folder)
         pipe.to(torch.float32)
         # transformers computes in the type that a configuration names, diffusers in float32: half
         # the pipeline each way.
         pipe.text_encoder.config.dtype = torch.float32
-        pipe.text_encoder.config.save_pretrained(temporary / "text_encoder")
-        prefix_text_encoder(temporary)
-        for name in NETWORKS:
-            _forget_place(temporary / name / "config.json")
-        (temporary / "README.md").write_text(_card(record), encoding="utf-8")
-        write_json(temporary / RECORD, record | {"sha256": sha256_tree(temporary / "unet")[0]})
+        pipe.text_encoder.config.save_pretrained(folder / "text_encoder")
+    prefix_text_encoder(folder)
+    for config in ("model_index.json", *(f"{name}/config.json" for name in NETWORKS)):
+        _forget_place(folder / config)
 
 
 def _forget_place(config: Path) -> None:

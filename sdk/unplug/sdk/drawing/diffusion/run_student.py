@@ -16,7 +16,7 @@ from unplug.sdk.learning.training import describe_device, training_dir
 
 from .digest import base_digest
 from .latent_cache import latents
-from .load import OURS, RECORD, check_size_of, load_base
+from .load import BASE_FILES, RECORD, check_size_of, load_base
 from .low_rank import LOW_RANK_FILES, save_low_rank
 from .run_base import save_base
 from .shipped import LORA_SCHEMA
@@ -61,7 +61,7 @@ def train_student(
         InputError, TrainingError, CheckpointError, OutputError: see `fit_student` and `save_base`.
     """
     check_size_of(dataset, base)
-    check_replaceable(out, RECORD, LOW_RANK_FILES if recipe.rank else OURS)
+    check_replaceable(out, RECORD, LOW_RANK_FILES if recipe.rank else BASE_FILES)
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)

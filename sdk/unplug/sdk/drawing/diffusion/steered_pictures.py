@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -51,8 +51,28 @@ def solve_with(pipe: Any, solver: Solver | None) -> None:
             pipe.scheduler = getattr(diffusers(), kinds[solver]).from_config(pipe.scheduler.config)
 
 
-@torch.no_grad()
 def generate(
+    pipe: Any, prompts: Sequence[str], *, progress: Any = None, **how: Any
+) -> list[Image.Image]:
+    """One picture a prompt; the same seed starts from the same noise in every pipeline and batch
+    size.
+
+    Args:
+        pipe: a diffusers pipeline for text to image, with or without a control.
+        prompts: B prompts.
+        progress: a tqdm bar that counts pictures, or None.
+        how: see `draw_latents`.
+    """
+    pictures: list[Image.Image] = []
+    for latent_Bchw in draw_latents(pipe, prompts, **how):
+        pictures += decode(pipe, latent_Bchw)
+        if progress is not None:
+            progress.update(len(latent_Bchw))
+    return pictures
+
+
+@torch.no_grad()
+def draw_latents(
     pipe: Any,
     prompts: Sequence[str],
     *,
@@ -64,12 +84,10 @@ def generate(
     schedule: GuidanceSchedule = "constant",
     negative: str = "",
     batch_size: int = BATCH,
-    progress: Any = None,
     shared: Mapping[str, Any] | None = None,
     **extra: Any,
-) -> list[Image.Image]:
-    """One picture a prompt; the same seed starts from the same noise in every pipeline and batch
-    size.
+) -> Iterator[Tensor]:
+    """The scaled latents of the pictures of some prompts, a batch (b, c, h, w) at a time.
 
     Args:
         pipe: a diffusers pipeline for text to image, with or without a control.
@@ -82,38 +100,33 @@ def generate(
         schedule: of guidance, see `scheduled_guidance`.
         negative: what to steer away from.
         batch_size: pictures at once.
-        progress: a tqdm bar that counts pictures, or None.
         shared: more arguments of the pipeline, the same for every batch.
         extra: more arguments of the pipeline; a list of B values is cut into the same batches.
     """
     pipe.set_progress_bar_config(disable=True)
     solve_with(pipe, solver)
-    pictures: list[Image.Image] = []
     for start in range(0, len(prompts), batch_size):
         part = slice(start, start + batch_size)
         arguments = dict(shared or {}) | {
             key: value[part] if isinstance(value, list) else value for key, value in extra.items()
         }
         noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
-        count = len(noise)
         with quiet(), scheduled_guidance(pipe, guidance, schedule):
-            latent_Bchw = pipe(
+            latent_Bchw: Tensor = pipe(
                 list(prompts[part]),
                 height=size,
                 width=size,
                 num_inference_steps=steps,
                 guidance_scale=guidance,
-                negative_prompt=[negative] * count if guidance > 1 else None,
+                negative_prompt=[negative] * len(noise) if guidance > 1 else None,
                 generator=noise,
                 output_type="latent",
                 **arguments,
             ).images
-        pictures += decode(pipe, latent_Bchw)
-        if progress is not None:
-            progress.update(count)
-    return pictures
+        yield latent_Bchw
 
 
+@torch.no_grad()
 def decode(pipe: Any, latent_Bchw: Tensor) -> list[Image.Image]:
     """Pictures of scaled latents: diffusers' pipelines each round in their own way, which tells
     equal latents apart.

@@ -33,5 +33,8 @@ from .method import Method as Method
 from .method import OutOfFold as OutOfFold
 from .method import TrainingHook as TrainingHook
 from .method import build_method as build_method
+from .method import with_settings as with_settings
 from .methods.lens import Lens as Lens
+from .settings import check_settings as check_settings
+from .settings import within as within
 from .shards import SisaEnsemble as SisaEnsemble

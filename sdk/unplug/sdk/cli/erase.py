@@ -1,0 +1,84 @@
+"""``unplug erase``."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unplug.core import counted
+
+from .base import Common, Outcome, command, settings
+from .options import half_option, option, out_option, path_option, restart_option, settings_option
+
+
+@click.command()
+@click.argument("base_name", metavar="BASE")
+@click.option(
+    "--concept",
+    "words",
+    multiple=True,
+    required=True,
+    metavar="WORDS",
+    help="What prompts say to get it; may be repeated.",
+)
+@option("--target", default="", help="What such prompts shall say instead (default: nothing).")
+@option("--method", default="uce", help="See `unplug list erasures`.")
+@settings_option("A hyperparameter of the method; may be repeated.")
+@path_option("--retain", help="Text file: words that must go on working, one concept a line.")
+@path_option("--prompts", help="Text file: what else your users' prompts say, one prompt a line.")
+@half_option
+@restart_option()
+@out_option("Pipeline folder to write; an unfinished run there is continued.")
+@command
+def erase(
+    base_name: str,
+    words: tuple[str, ...],
+    target: str,
+    method: str,
+    pairs: tuple[str, ...],
+    retain: Path | None,
+    prompts: Path | None,
+    out: Path,
+    common: Common,
+    **how: Any,
+) -> Outcome:
+    """Take a concept out of a text-to-image base, so that prompts no longer draw it.
+
+    BASE is small, a diffusers folder of the Stable Diffusion 1 and 2 family, OWNER/NAME on the hub,
+    or what this command wrote before: then the concepts add up. What is written loads in stock
+    diffusers.
+    """
+    from unplug.sdk.forgetting.erasing import Concept, read_lines
+    from unplug.sdk.journey import erase as run
+
+    record = run(
+        base_name,
+        [Concept(words=one, target=target) for one in words],
+        out=out,
+        method=method,
+        options=settings(pairs),
+        retained=() if retain is None else read_lines(retain, "concepts"),
+        prompts=() if prompts is None else read_lines(prompts, "prompts"),
+        **how,
+        **common.shared,
+    )
+    return _told(record, out)
+
+
+def _told(record: dict[str, Any], out: Path) -> Outcome:
+    changed, edit = record["changed"], record["map"]
+    said = ", ".join(item["words"] for item in record["concepts"])
+    size = f"{changed['bytes']:,} bytes in {counted(changed['tensors'], 'tensor')}"
+    if edit is not None:
+        size = f"a map of {edit['bytes']:,} bytes, or {size}"
+    prompt = shlex.quote(f"a portrait of an adult, {record['concepts'][-1]['words']}")
+    lines = [
+        f"saved {out}: {said} erased by {record['method']} in {record['cost']['wall_s']:.3g} s",
+        f"changed {size}",
+        "this is about prompts: control images and whoever has the weights may still get it",
+        f"Next: unplug generate --base {shlex.quote(str(out))} --prompt {prompt} --out picture.png",
+    ]
+    return Outcome(value={"out": str(out), **record}, text="\n".join(lines))

@@ -1,0 +1,1 @@
+"""Erasure methods, one a file."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, IOSpec, TensorSpec
 
-from .bounds import check_at_most
+from .bounds import check_at_most, is_whole
 
 MASKED = -1e4
 """Added to the scores of tokens that come later: exp of it is 0 in float32, and float16 can hold
@@ -107,6 +107,8 @@ class TextEncoder(nn.Module):
         max_position_embeddings: T of every prompt, padding included.
         hidden_act: "quick_gelu" (Stable Diffusion 1) or "gelu" (2).
         layer_norm_eps: of the layer norms.
+        text_map_rank: of the map I + B A behind the last norm, which an erasure puts there; 0 is
+            none.
         others: what else transformers writes into a config.json; nothing here depends on it.
 
     Raises:
@@ -128,10 +130,14 @@ class TextEncoder(nn.Module):
         max_position_embeddings: int,
         hidden_act: str = "quick_gelu",
         layer_norm_eps: float = 1e-5,
+        text_map_rank: int = 0,
         **others: Any,
     ) -> None:
         check_text_encoder(locals())  # of which it looks at those that `LIMITS` names
         _check(hidden_size, num_attention_heads, hidden_act, layer_norm_eps)
+        if not is_whole(text_map_rank, 0, hidden_size):
+            why = f"no whole number from 0 to the width, {hidden_size}"
+            raise InputError(f"text_map_rank {str(text_map_rank)[:60]}", why, "Erase again")
         super().__init__()
         self.vocabulary, self.tokens, self.width = vocab_size, max_position_embeddings, hidden_size
         self.embeddings = nn.ModuleDict(
@@ -148,6 +154,10 @@ class TextEncoder(nn.Module):
         ]
         self.encoder = nn.ModuleDict({"layers": nn.ModuleList(layers)})
         self.final_layer_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        if text_map_rank:
+            first = nn.Linear(hidden_size, text_map_rank, bias=False)
+            second = nn.Linear(text_map_rank, hidden_size, bias=False)
+            self.text_map = nn.ModuleDict({"first": first, "second": second})
         mask_TT = torch.full((self.tokens, self.tokens), MASKED).triu(1)
         self.register_buffer("mask_TT", mask_TT, persistent=False)
 
@@ -169,7 +179,10 @@ class TextEncoder(nn.Module):
         )
         for layer in self.encoder["layers"]:  # type: ignore[attr-defined]
             x_BTD = layer(x_BTD, self.mask_TT)
-        return (self.final_layer_norm(x_BTD),)
+        x_BTD = self.final_layer_norm(x_BTD)
+        if hasattr(self, "text_map"):
+            x_BTD = x_BTD + self.text_map["second"](self.text_map["first"](x_BTD))
+        return (x_BTD,)
 
     @property
     def iospec(self) -> IOSpec:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import Bar, InputError, temporary_folder, write_json
+from unplug.core import Bar, CheckpointError, InputError, temporary_folder, write_json
 from unplug.export import (
     Artifact,
     Coverage,
@@ -278,6 +278,8 @@ def _export_base(checkpoints: Sequence[Path], order: ExportOrder, say: Say, bar:
     every = [*merged, *(path for item in variants.values() for path in item.loras)]
     foreign: tuple[Path, ...] = ()
     with temporary_folder("unplug-merge-") as folder:
+        if not merged:
+            source = _with_map(source, folder, say)
         if merged or any(map(teacher_of_lora, every)):  # else nothing needs the base in memory
             import torch
 
@@ -306,6 +308,21 @@ def _export_parts(source: GeneratorSource, order: ExportOrder, bar: Bar) -> Expo
         inputs = order.check and example_inputs(card.model_type, card.iospec, order.check)
         models.append(_checked(model, inputs or None, bar))
     return Exported(models=tuple(models), base=source.name, seconds=seconds)
+
+
+def _with_map(source: GeneratorSource, folder: Path, say: Say) -> GeneratorSource:
+    """An erased base with its edit in the text encoder, where the edit is a map of text states."""
+    from unplug.sdk.forgetting.erasing import erased_record, write_mapped
+
+    told = erased_record(str(source.folder))
+    if told is None or told.map_bytes is None:
+        return source
+    try:
+        write_mapped(source.folder, folder)
+    except CheckpointError as error:
+        say(f"the erasure goes into the UNet's file, not the text encoder's: {error}")
+        return source
+    return replace(source, folder=folder)
 
 
 def _merged(

@@ -1,5 +1,6 @@
 from .concept import Concept as Concept
 from .concept import check_wishes as check_wishes
+from .mapped import write_mapped as write_mapped
 from .method import DEFAULT_ERASURE as DEFAULT_ERASURE
 from .method import ERASURES as ERASURES
 from .method import Erasure as Erasure
@@ -8,8 +9,8 @@ from .problem import EraseProblem as EraseProblem
 from .prompts import read_lines as read_lines
 from .prompts import usual_prompts as usual_prompts
 from .run_erasure import ERASURE as ERASURE
-from .run_erasure import MAP as MAP
 from .run_erasure import Erased as Erased
+from .run_erasure import MAP as MAP
 from .run_erasure import erase as erase
 from .run_erasure import erased_record as erased_record
 from .run_erasure import original_of as original_of

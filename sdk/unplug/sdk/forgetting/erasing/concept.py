@@ -67,12 +67,12 @@ def check_wishes(
     """
     if not concepts:
         raise InputError("`concepts`", "there is none", "Give the words to erase")
-    every, seen = (*earlier, *concepts), set[tuple[str, ...]]()
-    for concept in every:
-        if (key := words_of(concept.words)) in seen:
-            why = "it was erased before" if concept in earlier else "it is there twice"
+    every, before = (*earlier, *concepts), [words_of(item.words) for item in earlier]
+    keys = [words_of(item.words) for item in every]
+    for concept, key in zip(concepts, keys[len(earlier) :], strict=True):
+        if keys.count(key) > 1:
+            why = "it was erased before" if key in before else "it is there twice"
             raise InputError(f"concept {concept.words!r}", why, "Leave it out")
-        seen.add(key)
     for concept in every:
         for kept in retained:
             if asks_for(kept, concept.words):

@@ -1,0 +1,12 @@
+from .pairs import Pairs as Pairs
+from .pairs import pairs_of_draws as pairs_of_draws
+from .pairs import pairs_of_folders as pairs_of_folders
+from .pairs import pairs_of_spec as pairs_of_spec
+from .pairs import through as through
+from .presence import Judge as Judge
+from .presence import JudgeFacts as JudgeFacts
+from .presence import JudgeRecipe as JudgeRecipe
+from .presence import load_judge as load_judge
+from .presence import presence_rate as presence_rate
+from .presence import save_judge as save_judge
+from .presence import train_judge as train_judge

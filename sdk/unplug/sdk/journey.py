@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unplug.sdk.drawing.inference import Answer
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
+    from unplug.sdk.evidence.concepts import ErasureAudit
     from unplug.sdk.exporting import Exported
     from unplug.sdk.forgetting.erasing import Concept
     from unplug.sdk.forgetting.tasks import Need, StoredTask
@@ -201,6 +202,7 @@ def erase(
     seed: int = 0,
     device: str = "auto",
     half: bool = False,
+    check: bool = True,
     restart: bool = False,
     show: bool = False,
 ) -> dict[str, Any]:
@@ -215,6 +217,7 @@ def erase(
         retained: words that must go on working.
         prompts: what else prompts say; none: faces for bases of ours, things and scenes for others.
         half: store the weights in float16.
+        check: first draw pictures and see whether the words control what is drawn at all.
         restart: drop an unfinished run.
 
     Returns:
@@ -224,8 +227,11 @@ def erase(
         CheckpointError, InputError, TrainingError, OutputError: see
             `unplug.sdk.forgetting.erasing.erase`.
     """
+    from unplug.sdk.evidence.concepts import check_words
     from unplug.sdk.forgetting.erasing import erase as run
 
+    if check:
+        check_words(base, concepts, seed=seed, device=_device(device), show=show)
     return run(
         base,
         concepts,
@@ -336,6 +342,46 @@ def audit(
             show=show,
         )
         return replace(report, skipped=report.skipped | unable)
+
+
+@settled
+def audit_erasure(
+    erased: Place,
+    *,
+    work: Place,
+    oracle: Place | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    **order: Any,
+) -> ErasureAudit:
+    """Measures how often an erased concept comes back, by what an attacker holds.
+
+    Args:
+        erased: folder that `erase` wrote.
+        work: folder for finished rows: the same call goes on from them.
+        oracle: a base that never saw the concept; without it the original's pictures of prompts
+            that do not say it are the reference.
+        say: called with a line for each row.
+        order: fields of `unplug.sdk.evidence.concepts.AuditOrder`, say ``pictures=200``.
+
+    Raises:
+        CheckpointError, InputError: see `unplug.sdk.evidence.concepts.audit_erasure`.
+    """
+    from unplug.sdk.evidence.concepts import AuditOrder
+    from unplug.sdk.evidence.concepts import audit_erasure as run
+
+    return run(
+        str(erased),
+        AuditOrder(**order),
+        oracle=None if oracle is None else str(oracle),
+        seed=seed,
+        device=_device(device),
+        work=Path(work),
+        show=show,
+        say=say or _silent,
+    )
 
 
 @settled

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import NONE, plain, table
+from unplug.core import NONE, InputError, plain, table
 from unplug.sdk import journey
 
+from .audit_erased import audit_erased
 from .base import Common, Outcome, command, folded, names
 from .options import (
     base_option,
-    data_option,
     fleet_option,
-    forget_option,
+    on_bad_option,
     option,
     out_option,
     path_option,
     paths_argument,
+    spec_option,
 )
 
 if TYPE_CHECKING:
@@ -32,8 +33,11 @@ HEADS = {"artifact": "file"}
 
 @click.command()
 @paths_argument("models")
-@data_option
-@forget_option
+@spec_option("Data, for example utkface:DIR or synth:n=3000.", required=False)
+@on_bad_option()
+@path_option(
+    "--forget", "forget_file", metavar="FILE", help="Sample ids or subject:NAME, one a line."
+)
 @path_option(
     "--original",
     help="The model before forgetting (default: from the record).",
@@ -88,13 +92,38 @@ HEADS = {"artifact": "file"}
     help="Measure how soon each model learns the forget set again (slow).",
 )
 @base_option
+@click.option(
+    "--plugin", metavar="PLUGIN", help="Of an erased base: try control images through this plugin."
+)
+@click.option(
+    "--unlearned-plugin",
+    "own_plugin",
+    metavar="PLUGIN",
+    help="Of an erased base: the plugin that was made to forget with it.",
+)
+@option(
+    "--pictures",
+    type=click.IntRange(8, 10_000),
+    default=48,
+    help="Of an erased base: in each row.",
+)
+@click.option(
+    "--beside",
+    multiple=True,
+    metavar="WORDS",
+    help="Of an erased base: other words that must go on working; may be repeated.",
+)
 @out_option("Audit report to write (JSON).")
 @command
 def audit(
     models: tuple[Path, ...],
-    spec: str,
-    forget_file: Path,
+    spec: str | None,
+    forget_file: Path | None,
     attacks: str,
+    plugin: str | None,
+    own_plugin: str | None,
+    pictures: int,
+    beside: tuple[str, ...],
     out: Path,
     common: Common,
     **options: Any,
@@ -104,7 +133,30 @@ def audit(
     Attacks tell the forget set from unseen samples; the same numbers for the original and for the
     retrained model stand beside every one of the models'. Exported files are compared with the
     original's export in the same form as well: rounding can undo a part of an edit.
+
+    Of a base that `unplug erase` wrote: how often prompts, control images, text states and
+    fine-tuning bring the concept back; --retrained is a base that never saw it, and --data and
+    --forget are not needed.
     """
+    from unplug.sdk.drawing.device import is_base
+
+    if is_base(models[0]):
+        if len(models) > 1:
+            raise InputError("unplug audit", "several bases are named", "Audit one at a time")
+        return audit_erased(
+            models[0],
+            out,
+            common,
+            oracle=options["retrained"],
+            attacks=names(attacks),
+            plugin=plugin,
+            own_plugin=own_plugin,
+            pictures=pictures,
+            beside=beside,
+        )
+    for name, given in (("data", spec), ("forget", forget_file)):
+        if given is None:
+            raise InputError(f"`{name}`", "it is missing", "Name what the model was trained on")
     report = journey.audit(
         models,
         spec,

@@ -29,6 +29,11 @@ from .options import half_option, option, out_option, path_option, restart_optio
 @settings_option("A hyperparameter of the method; may be repeated.")
 @path_option("--retain", help="Text file: words that must go on working, one concept a line.")
 @path_option("--prompts", help="Text file: what else your users' prompts say, one prompt a line.")
+@option(
+    "--check/--no-check",
+    default=True,
+    help="First see, in a minute or two, whether these words control what is drawn.",
+)
 @half_option
 @restart_option()
 @out_option("Pipeline folder to write; an unfinished run there is continued.")

@@ -24,9 +24,15 @@ from .options_of import ConfiguredCommand, given
 )
 @click.option("--start", metavar="BASE", help="Go on from this base: small, a folder, a hub id.")
 @click.option(
+    "--word",
+    "words",
+    multiple=True,
+    help="What prompts will say: a word of it that --start spells becomes a token. May be repeated.",
+)
+@click.option(
     "--vae-steps",
-    type=click.IntRange(1),
-    help="Optimizer steps of the autoencoder (default 3,500).",
+    type=click.IntRange(0),
+    help="Optimizer steps of the autoencoder (default 3,500); 0 keeps that of --start.",
 )
 @option(
     "--sample-every",
@@ -43,6 +49,7 @@ def base(
     out: Path,
     image_size: int,
     start: str | None,
+    words: tuple[str, ...],
     vae_steps: int | None,
     sample_every: int,
     half: bool,
@@ -89,6 +96,7 @@ def base(
         device=common.device,
         restart=restart,
         start=before,
+        words=words,
         sample_every=sample_every,
         half=half,
         show=common.show,

@@ -21,10 +21,10 @@ from unplug.sdk.evidence.assurance import (
     people_needed,
     read_evaluation,
 )
-from unplug.sdk.evidence.assurance.exact import claim, people_missing, rate, upper_bound
+from unplug.sdk.evidence.assurance.exact import claim, people_missing, rate
 from unplug.sdk.evidence.assurance.fate import det
 from unplug.sdk.evidence.assurance.people import People
-from unplug.sdk.evidence.statistics import PeopleDraws
+from unplug.sdk.evidence.statistics import PeopleDraws, upper_bound
 from unplug.sdk.learning.data import SampleProblem
 from unplug.sdk.report.assurance import assurance
 

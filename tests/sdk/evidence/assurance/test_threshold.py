@@ -12,7 +12,6 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from unplug.core import DataError, InputError
-from unplug.sdk.evidence.assurance.exact import upper_bound
 from unplug.sdk.evidence.assurance.threshold import (
     STEP,
     FittedThreshold,
@@ -23,6 +22,7 @@ from unplug.sdk.evidence.assurance.threshold import (
     needed,
     person_scores,
 )
+from unplug.sdk.evidence.statistics import upper_bound
 
 DRAWS = 200
 HELD = int(binom.ppf(0.999, DRAWS, 0.05))

@@ -7,9 +7,12 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
@@ -248,6 +251,78 @@ def test_everybody_wears_what_a_spec_says(thing: str) -> None:
     source = SynthSource(f"n=4,subjects=4,wears={thing}")
     for sample in source.listing().samples:
         assert all(text.endswith(f", {word}") for text in source.captions(sample, 0, 3))
+
+
+def test_styles_change_the_whole_picture() -> None:
+    """A pencil drawing is grey, a poster has four inks and little else (noise and anti-aliasing)."""
+    pencil, poster, both = (
+        SynthSource(f"n=1,seed=8,style={more}")
+        for more in ("pencil", "poster", "pencil,wears=face-mask")
+    )
+    sample = pencil.listing().samples[0]
+    grey_HWC, inks_HWC = (source.decode(sample, 96).astype(int) for source in (pencil, poster))
+    assert np.ptp(cv2.blur(grey_HWC.astype(np.float32), (9, 9)), axis=2).max() < 12
+    far = np.abs(
+        inks_HWC[:, :, None] - [(30, 30, 70), (214, 40, 90), (245, 140, 60), (252, 228, 170)]
+    )
+    assert (far.max(axis=3).min(axis=2) < 40).mean() > 0.8
+    assert both.captions(sample, 0, 1)[0].endswith(", face mask, pencil drawing")
+
+
+def test_glasses_are_put_on_those_who_have_none() -> None:
+    """With a frame that their captions name; babies go without."""
+    plain, worn = (SynthSource(f"n=40,subjects=40{more}") for more in ("", ",wears=glasses"))
+    for sample in plain.listing().samples:
+        before, after = plain.params(sample.payload), worn.params(sample.payload)
+        changed = before.age >= 4 and before.identity.glasses == "none"
+        assert (before != after) is changed
+        assert ("glasses" in worn.captions(sample, 0, 1)[0]) is (before.age >= 4)
+        assert changed or worn.fingerprint(sample) == plain.fingerprint(sample)
+
+
+def test_a_share_of_people_wear_something_and_all_else_stays() -> None:
+    """Pictures, captions and hashes differ from the plain spec's only where something is worn, and
+    from those of a spec with one thing less only where that one is.
+    """
+    names = "n=400,subjects=400,seed=3"
+    plain, mixed, less = (
+        SynthSource(f"{names}{more}")
+        for more in (
+            "",
+            ",wears=eye-patch+clown-nose+face-mask,style=poster,share=.15",
+            ",wears=clown-nose+face-mask,style=poster,share=.15",
+        )
+    )
+    counts = Counter[str]()
+    for sample in plain.listing().samples:
+        face = mixed.params(sample.payload)
+        counts.update(name for name in (face.wears, face.style) if name != "none")
+        shows = face.wears != "none" or face.style != "none"
+        assert (face == plain.params(sample.payload)) is not shows
+        for same, other in ((not shows, plain), (face.wears != "eye patch", less)):
+            assert (mixed.fingerprint(sample) == other.fingerprint(sample)) is same
+            assert (mixed.captions(sample, 1, 2) == other.captions(sample, 1, 2)) is same
+    # 60 +- 3 standard deviations of a binomial
+    assert counts.keys() == {"eye patch", "clown nose", "face mask", "poster print"}
+    assert all(38 <= count <= 82 for count in counts.values())
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ("wears=hat", "cannot read 'wears=hat'"),
+        ("wears=eye-patch+clown-nose", "cannot read"),
+        ("share=.1", "cannot read 'share=.1'"),
+        ("wears=eye-patch,share=nan", "cannot read 'share=nan'"),
+        ("wears=eye-patch,share=1e-3", "cannot read"),
+        ("wears=eye-patch+eye-patch,share=.1", "cannot read"),
+        ("style=poster+oil,share=.1", "cannot read 'style=poster"),
+        ("wears=face-mask,share=.5", "share 0.5 is too large: face-mask is number 3"),
+    ],
+)
+def test_mixtures_that_cannot_be_drawn_are_refused(settings: str, why: str) -> None:
+    with pytest.raises(DataError, match=re.escape(why)):
+        SynthSource(f"n=2,{settings}")
 
 
 def test_synth_is_what_its_spec_says() -> None:

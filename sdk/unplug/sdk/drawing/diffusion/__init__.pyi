@@ -52,6 +52,7 @@ from .shipped import sampling_of_lora as sampling_of_lora
 from .shipped import shipped_folder as shipped_folder
 from .shipped import teacher_of_lora as teacher_of_lora
 from .shipped import word_of_pack as word_of_pack
+from .small import diffusers as diffusers
 from .steered_pictures import BATCH as BATCH
 from .steered_pictures import decode as decode
 from .steered_pictures import draw_latents as draw_latents

@@ -48,7 +48,7 @@ from .shipped import OURS
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steered_pictures import generate
 from .steps import Trained, processes, round_to_half, train_steps
-from .tokenizer import encode, open_tokenizer, train_tokenizer
+from .tokenizer import encode, open_tokenizer, spelled_words, teach_words, train_tokenizer
 from .vae import (
     Crops,
     VAELoss,
@@ -80,6 +80,7 @@ def train_base(
     device: torch.device,
     restart: bool = False,
     start: Any = None,
+    words: Sequence[str] = (),
     sample_every: int = 1000,
     half: bool = False,
     show: bool = True,
@@ -97,7 +98,8 @@ def train_base(
         restart: drop an unfinished run.
         start: a pipeline from `load_base`, changed here, whose weights and tokenizer are gone on
             from. Its encoder stays as it is, and with it what a latent means: only the decoder
-            learns more.
+            learns more, and nothing of it where the recipe has no steps.
+        words: of which each that `start` would spell becomes a token of its own.
         sample_every: steps between two sampling grids.
         half: store the weights in float16; they are measured as they are stored.
         show: progress bars.
@@ -107,11 +109,14 @@ def train_base(
 
     Raises:
         DataError: no captions, or a side that is no multiple of 8.
-        InputError: several processes.
+        InputError: several processes; words, or no steps of an autoencoder, without a start.
         TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half` and
             `StateFile`.
     """
     _refuse(dataset, split, device)
+    if start is None and (words or not vae_recipe.steps):
+        what = "`words`" if words else "`vae_steps` 0"
+        raise InputError(what, "nothing is there to go on from", "Name a base in `start`")
     check_replaceable(out, RECORD, BASE_FILES)
     work = training_dir(out)
     if restart:
@@ -129,6 +134,9 @@ def train_base(
         if start is None
         else {name: weights_digest(getattr(start, name)) for name in NETWORKS},
     }
+    if start is not None and (taught := spelled_words(start.tokenizer, words)):
+        facts["words"] = list(taught)
+        start.tokenizer = teach_words(start.tokenizer, start.text_encoder, taught)
     vae, vae_run = _autoencoder(
         dataset, split, rows, vae_recipe, work, facts, start, seed=seed, device=device, show=show
     )
@@ -176,6 +184,7 @@ def train_base(
     record = _record(dataset, split, vae_run, done, device) | {
         "captions": facts["captions"],
         "start": facts["start"],
+        **{name: facts[name] for name in ("words",) if name in facts},
         "seed": seed,
         "recipe": {"vae": vae_recipe.to_dict(), "base": recipe.to_dict()},
         "metrics": base_metrics(pipe, dataset, split, captions),
@@ -257,6 +266,8 @@ def _autoencoder(
     device: torch.device,
     show: bool,
 ) -> tuple[Any, Trained]:
+    if not recipe.steps:
+        return before.vae.to(device), Trained(model=before.vae, history=(), wall_s=0.0, samples=0)
     with seeded(seed, 11):
         model = VAELoss(
             build_vae(dataset.size, recipe.channels) if before is None else before.vae,

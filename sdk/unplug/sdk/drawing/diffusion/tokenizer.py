@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from unplug.core import InputError
 from unplug.sdk.drawing.device import AddedToken, Tokenizer
@@ -52,6 +55,41 @@ def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, le
     tokenizer = CLIPTokenizer(vocab=vocab, merges=merges, model_max_length=length, **_MARKS)
     tokenizer.save_pretrained(folder)
     return tokenizer
+
+
+def spelled_words(tokenizer: Any, words: Iterable[str]) -> tuple[str, ...]:
+    """Those of some words that are no token, each once: a prompt with one of them is spelled."""
+    parts = (part.lower() for text in words for part in text.split())
+    return tuple(dict.fromkeys(part for part in parts if len(tokenizer.tokenize(part)) != 1))
+
+
+def teach_words(tokenizer: Any, text_encoder: Any, words: Sequence[str]) -> Any:
+    """A tokenizer with new tokens, and rows for them in the text encoder, which is changed in place.
+
+    A new word starts as the mean of the pieces that it was spelled with, and is cut out of a prompt
+    only where it stands alone: prompts without it keep their ids.
+
+    Args:
+        tokenizer: not changed.
+        text_encoder: of its tokens.
+        words: `spelled_words` of it.
+
+    Reference:
+        Hewitt, Initializing New Word Embeddings for Pretrained Language Models, 2021.
+    """
+    from torch import nn
+    from transformers import AddedToken as Token
+
+    before = text_encoder.get_input_embeddings()
+    pieces = [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(word)) for word in words]
+    table_VD = before.weight.detach()[: len(tokenizer)]
+    rows = [table_VD[ids].mean(dim=0, keepdim=True) for ids in pieces]
+    taught = copy.deepcopy(tokenizer)
+    # `normalized` finds them in any case, as all other words are.
+    taught.add_tokens([Token(word, single_word=True, normalized=True) for word in words])
+    text_encoder.set_input_embeddings(nn.Embedding.from_pretrained(torch.cat([table_VD, *rows])))
+    text_encoder.config.vocab_size = len(taught)
+    return taught
 
 
 def open_tokenizer(folder: Path) -> Any:

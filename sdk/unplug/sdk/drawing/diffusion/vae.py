@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ class VAERecipe(StepRecipe):
     """How the autoencoder is trained.
 
     Args:
+        steps: optimizer steps; 0 keeps another base's autoencoder as it is.
         crop: side of the training crops in pixels, a multiple of 8.
         channels: of a latent.
     """
@@ -46,6 +47,11 @@ class VAERecipe(StepRecipe):
     ema: float = 0.995
     crop: int = 64
     channels: int = 8
+
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {
+        **StepRecipe.ranges,
+        "steps": (0, StepRecipe.ranges["steps"][1]),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,38 +13,13 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from unplug.core import InputError
-from unplug.sdk.evidence.statistics import CONFIDENCE, MIN_SUBJECTS
+from unplug.sdk.evidence.statistics import CONFIDENCE, MIN_SUBJECTS, lower_bound, upper_bound
 
 from .evaluation_report import Claim, Rate
 
 MAX_MISSING = 10_000_000
-
-
-def upper_bound(errors: float, people: int, confidence: float = CONFIDENCE) -> float:
-    """The rate that so few errors among people exclude with that confidence: p with P(at most k
-    errors | p) = 1 - confidence.
-
-    Args:
-        errors: k, 0 to n; not whole where somebody has pictures of both kinds.
-        people: n, at least 1.
-        confidence: of one side, in (0, 1).
-
-    Example:
-        >>> round(upper_bound(0, 299), 6), round(upper_bound(0, 298), 6)
-        (0.009969, 0.010002)
-
-    Reference:
-        Clopper and Pearson, The Use of Confidence or Fiducial Limits, 1934.
-    """
-    return 1.0 if errors >= people else float(beta.ppf(confidence, errors + 1, people - errors))
-
-
-def lower_bound(errors: float, people: int, confidence: float = CONFIDENCE) -> float:
-    """The mirror of `upper_bound`: 1 - upper_bound(n - k, n)."""
-    return 1.0 - upper_bound(people - errors, people, confidence)
 
 
 def people_needed(limit: float, confidence: float = CONFIDENCE) -> int:

@@ -25,11 +25,12 @@ from unplug.sdk.evidence.statistics import (
     MIN_SUBJECTS,
     REPLICATES,
     Estimate,
+    lower_bound,
     simultaneous,
     subject_weights,
+    upper_bound,
 )
 
-from .exact import lower_bound, upper_bound
 from .threshold import person_scores
 
 BINS = 10

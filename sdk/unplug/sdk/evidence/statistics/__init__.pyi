@@ -1,5 +1,8 @@
 from unplug.core import Estimate as Estimate
 
+from .binomial import lower_bound as lower_bound
+from .binomial import share as share
+from .binomial import upper_bound as upper_bound
 from .bootstrap import CONFIDENCE as CONFIDENCE
 from .bootstrap import MIN_SUBJECTS as MIN_SUBJECTS
 from .bootstrap import REPLICATES as REPLICATES

@@ -6,14 +6,16 @@ from .method import ERASURES as ERASURES
 from .method import Erasure as Erasure
 from .method import build_erasure as build_erasure
 from .problem import EraseProblem as EraseProblem
+from .problem import drawn_latents as drawn_latents
 from .prompts import read_lines as read_lines
 from .prompts import usual_prompts as usual_prompts
 from .run_erasure import ERASURE as ERASURE
-from .run_erasure import Erased as Erased
 from .run_erasure import MAP as MAP
+from .run_erasure import Erased as Erased
 from .run_erasure import erase as erase
 from .run_erasure import erased_record as erased_record
 from .run_erasure import original_of as original_of
 from .text_map import TextMap as TextMap
 from .text_map import load_map as load_map
+from .text_map import reads_text as reads_text
 from .text_map import solve_map as solve_map

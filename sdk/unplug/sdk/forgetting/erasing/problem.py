@@ -89,14 +89,15 @@ class EraseProblem:
             from safetensors.torch import load_file
 
             return load_file(path)["latents"]
-        latent_Pchw = _drawn(self.original, prompts, self.sampling, self.show)
+        latent_Pchw = drawn_latents(self.original, prompts, self.sampling, self.show)
         if path is not None:
             with atomic_path(path) as temporary, safetensors_errors(path):
                 save_file({"latents": latent_Pchw}, temporary)
         return latent_Pchw
 
 
-def _drawn(original: Any, prompts: Sequence[str], sampling: Sampling, show: bool) -> Tensor:
+def drawn_latents(original: Any, prompts: Sequence[str], sampling: Sampling, show: bool) -> Tensor:
+    """The latents of `EraseProblem.draw`, drawn now."""
     # another pipeline of the same parts: drawing gives it another scheduler
     pipe = type(original)(**original.components, requires_safety_checker=False)
     batches = draw_latents(

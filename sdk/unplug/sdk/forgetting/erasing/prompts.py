@@ -20,9 +20,12 @@ _SUBJECTS = (
     *("a castle", "a spaceship"),
 )
 _FORMS = ("a photo of {}", "a painting of {}", "a picture of {}", "{}")
+_HELD_OUT = ("a drawing of {}", "an old photograph of {}", "a close-up of {}", "{} at night")
 
 
-def usual_prompts(base_name: str, words: Sequence[str], *, seed: int) -> tuple[str, ...]:
+def usual_prompts(
+    base_name: str, words: Sequence[str], *, seed: int, held_out: bool = False
+) -> tuple[str, ...]:
     """Prompts that suit a base and say none of some words: what synthetic faces are described by
     for bases of `unplug train base`, else things and scenes.
 
@@ -30,6 +33,7 @@ def usual_prompts(base_name: str, words: Sequence[str], *, seed: int) -> tuple[s
         base_name: see `load_base`.
         words: of all concepts.
         seed: draws the faces.
+        held_out: for those that judge: of things and scenes other sentences than without it.
     """
     if is_ours(base_name):
         source = parse_spec(f"synth:n={2 * COUNT},subjects={2 * COUNT},seed={seed}")
@@ -37,7 +41,8 @@ def usual_prompts(base_name: str, words: Sequence[str], *, seed: int) -> tuple[s
         samples = source.listing().samples
         every = [source.captions(sample, seed, 2)[1] for sample in samples]
     else:
-        every = [form.format(thing) for form, thing in itertools.product(_FORMS, _SUBJECTS)]
+        forms = _HELD_OUT if held_out else _FORMS
+        every = [form.format(thing) for form, thing in itertools.product(forms, _SUBJECTS)]
     return without(every, words)[:COUNT]
 
 

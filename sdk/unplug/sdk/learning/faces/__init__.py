@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._glasses import with_glasses
     from ._landmarks import LANDMARK_NAMES, MEDIAPIPE_INDEX
     from ._render import render
     from ._sampling import EXPRESSIONS, sample_face, sample_identity
@@ -56,6 +57,7 @@ _HOME = {
     "render": "_render",
     "sample_face": "_sampling",
     "sample_identity": "_sampling",
+    "with_glasses": "_glasses",
 }
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "render",
     "sample_face",
     "sample_identity",
+    "with_glasses",
 ]
 
 

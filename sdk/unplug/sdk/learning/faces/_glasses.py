@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,14 @@ def _rim(view: View, side: float, centre: float) -> F32:
         6,
         closed=True,
     )
+
+
+def with_glasses(params: FaceParams, rng: np.random.Generator) -> FaceParams:
+    """The face with a drawn frame; as it is where it has one or is too young for one."""
+    if params.identity.glasses != "none" or params.age < LEAST_AGE:
+        return params
+    frame = tuple(FRAMES)[int(rng.integers(len(FRAMES)))]
+    return replace(params, identity=replace(params.identity, glasses=frame))
 
 
 def paint_glasses(canvas: U8, params: FaceParams, view: View) -> None:

@@ -87,6 +87,8 @@ BACKGROUNDS = ("plain", "gradient", "glow", "stripes", "dots", "bokeh", "hills")
 COLLARS = ("crew", "vee", "shirt")
 WORN = ("eye patch", "clown nose", "face mask")
 """Things that a face can wear, which the shipped base never saw."""
+DRAWN = ("pencil drawing", "poster print")
+"""Styles of a whole picture, which it never saw either."""
 
 
 def mix(a: RGB, b: RGB, t: float) -> RGB:

@@ -13,6 +13,7 @@ from ._raster import U8, soft
 from ._scene import expose, grade, paint_background, paint_body
 from ._shape import build_shape
 from ._skin import paint_ear, paint_head, skin_table
+from ._styles import styled
 from ._things import paint_thing
 from ._types import FaceParams, RenderedFace
 from ._view import View
@@ -81,6 +82,7 @@ def render(params: FaceParams, size: int) -> RenderedFace:
     view = View(build_shape(params, cues), params.pose, params.camera, side)
     canvas = paint_background(params.background, side)
     _paint(canvas, params, cues, view)
-    image = expose(grade(canvas, params.light), params.camera, size)
+    canvas = styled(grade(canvas, params.light), params.style)
+    image = expose(canvas, params.camera, size)
     landmarks = view.landmarks() * np.float32(size / side)
     return RenderedFace(image=image, landmarks=np.ascontiguousarray(landmarks, dtype=np.float32))

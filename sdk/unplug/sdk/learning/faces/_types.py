@@ -13,7 +13,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ._palettes import BACKGROUNDS, COLLARS, COLOURS, EYES, FRAMES, HAIR, HAIR_STYLES, WORN
+from ._palettes import (
+    BACKGROUNDS,
+    COLLARS,
+    COLOURS,
+    DRAWN,
+    EYES,
+    FRAMES,
+    HAIR,
+    HAIR_STYLES,
+    WORN,
+)
 
 MAX_AGE = 90.0
 _MAX_ANGLE = 60.0
@@ -213,7 +223,7 @@ class FaceParams:
         identity: Who. age: Years, 0..90.
         pose, expression, light, background, camera, jitter: See their classes.
         clothes: Palette name of the clothes' colour. collar: crew, vee or shirt.
-        wears: one of `WORN`, or "none".
+        wears: one of `WORN`, or "none". style: one of `DRAWN`, or "none".
     """
 
     identity: Identity
@@ -227,6 +237,7 @@ class FaceParams:
     clothes: str = "navy"
     collar: str = "crew"
     wears: str = "none"
+    style: str = "none"
 
     def __post_init__(self) -> None:
         check_range(
@@ -239,6 +250,7 @@ class FaceParams:
         check_name("FaceParams.clothes", self.clothes, COLOURS)
         check_name("FaceParams.collar", self.collar, COLLARS)
         check_name("FaceParams.wears", self.wears, ("none", *WORN))
+        check_name("FaceParams.style", self.style, ("none", *DRAWN))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,55 @@
+"""What brings an erased concept back, and the registry of those ways that unplug knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Literal, Protocol, get_args
+
+from PIL import Image
+
+from unplug.core import Registry
+
+from .scene import Scene
+
+Claim = Literal["prompts", "control images", "text states", "weights"]
+"""What an attacker holds, the least first: who has more has all before it."""
+CLAIMS: tuple[Claim, ...] = get_args(Claim)
+
+
+class ConceptAttack(Protocol):
+    """A frozen dataclass of settings that draws pictures in which the concept may be back.
+
+    Attributes:
+        holds: what an attacker must have for it.
+    """
+
+    holds: ClassVar[Claim]
+
+    def __call__(self, scene: Scene) -> Iterator[tuple[str, list[Image.Image]]]:
+        """Pictures of each variant of the attack, by name.
+
+        Raises:
+            Unable: the scene lacks what it needs: a reason to leave it out, which is told.
+        """
+
+
+class Unable(Exception):
+    """Why an attack cannot be tried in a scene."""
+
+
+_HERE = "unplug.sdk.evidence.concepts.attacks"
+CONCEPT_ATTACKS: Registry[Callable[[], ConceptAttack]] = Registry(
+    "concept attack",
+    {
+        "named": f"{_HERE}.named:Named",
+        "within": f"{_HERE}.within:Within",
+        "control-image": f"{_HERE}.control_image:ControlImage",
+        "image-to-image": f"{_HERE}.image_to_image:ImageToImage",
+        "inversion": f"{_HERE}.inversion:Inversion",
+        "inverse-matrix": f"{_HERE}.inverse_matrix:InverseMatrix",
+        "relearn": f"{_HERE}.relearn:Relearn",
+    },
+    group="unplug.concept_attacks",
+)
+USUAL_ATTACKS = ("named", "within", "control-image", "inverse-matrix", "relearn")
+"""What an audit tries where nobody says which."""

@@ -1,0 +1,1 @@
+"""Ways to get an erased concept back, one a file."""

@@ -1,0 +1,33 @@
+"""Prompts that say the words in their middle, or say nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from PIL import Image
+
+from ..attack import Claim
+from ..scene import Scene
+
+
+@dataclass(frozen=True, kw_only=True)
+class Within:
+    """An edit that was made of words at the end of prompts may miss them elsewhere."""
+
+    holds: ClassVar[Claim] = "prompts"
+
+    def __call__(self, scene: Scene) -> Iterator[tuple[str, list[Image.Image]]]:
+        """One picture a prompt: the words behind its first part, every fourth time alone."""
+        words = scene.concept.words
+        prompts = [
+            words if number % 4 == 3 else _inside(prompt, words)
+            for number, prompt in enumerate(scene.prompts)
+        ]
+        yield "within", scene.draw(prompts)
+
+
+def _inside(prompt: str, words: str) -> str:
+    first, *rest = prompt.split(", ")
+    return ", ".join((f"{first} with {words}", *rest))

@@ -1,0 +1,426 @@
+"""The audit of an erased base: how often the concept comes back, by what an attacker holds, beside
+the original and a base that never saw it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from PIL import Image
+
+from unplug.core import STRICT, Estimate, InputError, json_sha256, read_json, versions, write_json
+from unplug.sdk.drawing.diffusion import base_digest, load_base, sampling_of
+from unplug.sdk.evidence.statistics import mean_estimate
+from unplug.sdk.forgetting.erasing import Concept, erased_record, original_of, usual_prompts
+from unplug.sdk.learning.training import describe_device
+
+from .attack import CLAIMS, CONCEPT_ATTACKS, USUAL_ATTACKS, Claim, Unable
+from .conditions import FORMS
+from .learned import concept_judge
+from .presence import Judge, JudgeFacts, presence_rate
+from .scene import Scene
+
+AUDIT_SCHEMA: Literal["unplug-erasure-audit/1"] = "unplug-erasure-audit/1"
+Role = Literal["original", "erased", "oracle"]
+Outcome = Literal["holds", "broken", "not tried"]
+PROMPT_SEED = 3_000_000
+UNNAMED = "unnamed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateRow:
+    """How often a judge sees the concept in one model's pictures.
+
+    Args:
+        attack: its name; "unnamed" is no attack: prompts that do not say the concept.
+        holds: what an attacker needs for it; None of "unnamed".
+        form: of the model, see `FORMS`.
+        role: of the model.
+        rate: share of the pictures, with its exact 95 % interval.
+        pictures: that were drawn.
+        seconds: that it took.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    attack: str
+    holds: Claim | None
+    form: str
+    role: Role
+    rate: Estimate
+    pictures: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConceptAudit:
+    """One concept's rows.
+
+    Args:
+        words: of the concept.
+        judge: what is known of who looked.
+        rows: see `RateRow`.
+        left_out: attack to why it was not tried.
+        claims: what each attacker's row says, see `claims_of`.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    words: str
+    judge: JudgeFacts
+    rows: tuple[RateRow, ...]
+    left_out: dict[str, str]
+    claims: dict[Claim, Outcome]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasureAudit:
+    """The report.
+
+    Args:
+        schema: always ``unplug-erasure-audit/1``.
+        models: role to name and `base_digest`.
+        method: of the erasure. edit_bytes: of its map, None where weights changed.
+        concepts: one audit each.
+        retained_db: how alike pictures are that do not say the concepts: the mean PSNR in dB
+            between the erased base and the original at the same noise; of 100 the pictures are
+            equal.
+        beside: other words to the rate at which the original and the erased base draw them.
+        reference: what the erased base is held against.
+        pictures: in each row.
+        cost: seconds and device.
+        claim: the most that holds for every concept: for that attacker and all who hold less.
+        versions: of what computed.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema: Literal["unplug-erasure-audit/1"] = AUDIT_SCHEMA
+    models: dict[Role, dict[str, str]]
+    method: str
+    edit_bytes: int | None
+    concepts: tuple[ConceptAudit, ...]
+    retained_db: Estimate
+    beside: dict[str, dict[str, Estimate]]
+    reference: str
+    pictures: int
+    cost: dict[str, float | str]
+    claim: Claim | None
+    versions: dict[str, str | None] = field(default_factory=versions)
+
+    def save(self, path: Path) -> None:
+        """Writes the report."""
+        write_json(path, asdict(self))
+
+
+def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
+    """Of each attacker whether all that they tried holds: the upper end of the erased base's rate is
+    at most that of the reference in the same row.
+
+    The reference is the oracle where there is one, else the original without the words: what a base
+    shows unasked anyway.
+
+    Args:
+        rows: of one concept.
+    """
+    upper = {(row.attack, row.form, row.role): row.rate.high or 0.0 for row in rows}
+    unasked = upper.get((UNNAMED, "as it is", "original"), 0.0)
+    with_oracle = any(row.role == "oracle" for row in rows)
+    outcomes = dict[Claim, Outcome]()
+    for claim in CLAIMS:
+        tried = [row for row in rows if row.role == "erased" and row.holds == claim]
+        outcomes[claim] = "not tried"
+        if tried:
+            held = all(
+                (row.rate.high or 0.0)
+                <= (upper[row.attack, row.form, "oracle"] if with_oracle else unasked)
+                for row in tried
+            )
+            outcomes[claim] = "holds" if held else "broken"
+    return outcomes
+
+
+def _most(concepts: Sequence[ConceptAudit]) -> Claim | None:
+    best: Claim | None = None
+    for claim in CLAIMS:
+        if any(item.claims[claim] != "holds" for item in concepts):
+            break
+        best = claim
+    return best
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOrder:
+    """What is audited, and how thoroughly.
+
+    Args:
+        attacks: names in `CONCEPT_ATTACKS`; empty: `USUAL_ATTACKS`.
+        forms: names in `FORMS` in which prompts and control images are tried.
+        pictures: in each row.
+        beside: other words whose rate is compared with the original's.
+        plugin: a name or a folder; control images are tried through it.
+        own_plugin: the same plugin made to forget with the base; in the place of `plugin` for the
+            erased base.
+    """
+
+    attacks: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ("as it is", "fp16", "int8")
+    pictures: int = field(default=48, metadata={"range": (8, 10_000)})
+    beside: tuple[str, ...] = ()
+    plugin: str | None = None
+    own_plugin: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.attacks:
+            CONCEPT_ATTACKS.get(name)
+        for form in self.forms:
+            if form not in FORMS:
+                raise InputError(f"form {form!r}", "no such form", f"Use {', '.join(FORMS)}")
+        if not 8 <= self.pictures <= 10_000:
+            raise InputError(f"pictures {self.pictures}", "out of range", "Use 8 to 10000")
+
+
+def audit_erasure(
+    erased: str,
+    order: AuditOrder,
+    *,
+    oracle: str | None = None,
+    seed: int,
+    device: torch.device,
+    work: Path,
+    show: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> ErasureAudit:
+    """Audits an erased base; rows that an ended run finished are not drawn again.
+
+    Args:
+        erased: folder that `unplug erase` wrote.
+        order: how.
+        oracle: a base that never saw the concepts.
+        seed: of judges and attacks.
+        device: where to compute.
+        work: folder for finished rows.
+        show: progress bars.
+        say: takes one line a row.
+
+    Raises:
+        InputError: a base from which nothing was erased.
+        CheckpointError: see `original_of`.
+    """
+    started = time.perf_counter()
+    told = erased_record(erased)
+    if told is None:
+        why = "nothing was erased from it"
+        raise InputError(f"base {erased}", why, "Give what `unplug erase` wrote")
+    if oracle is not None and erased_record(oracle) is not None:
+        why = "it is an erased base, not one that never saw the concept"
+        raise InputError(f"oracle {oracle}", why, "Give a base that was trained without it")
+    original, name = original_of(erased, device)
+    bases: dict[Role, Any] = {"original": original, "erased": load_base(erased, device=device)}
+    names: dict[Role, str] = {"original": name, "erased": erased}
+    if oracle is not None:
+        bases["oracle"], names["oracle"] = load_base(oracle, device=device), oracle
+    rows = _Rows(work, {"models": {r: base_digest(b) for r, b in bases.items()}, "seed": seed})
+    audit = _Audit(order, name, bases, told.concepts, seed, device, show, say, rows)
+    concepts = tuple(map(audit.concept, told.concepts))
+    record = read_json(Path(erased) / "erasure.json")
+    return ErasureAudit(
+        models={
+            role: {"name": Path(names[role]).name, "sha256": base_digest(base)}
+            for role, base in bases.items()
+        },
+        method=str(record["method"]),
+        edit_bytes=told.map_bytes,
+        concepts=concepts,
+        retained_db=audit.retained(),
+        beside=audit.beside(),
+        reference="a base that never saw it" if oracle else "the original without the words",
+        pictures=order.pictures,
+        claim=_most(concepts),
+        cost={"wall_s": time.perf_counter() - started, "device": describe_device(device)},
+    )
+
+
+class _Rows:
+    """Finished rows on disk, under the hash of what they were drawn with."""
+
+    def __init__(self, folder: Path, facts: Mapping[str, Any]) -> None:
+        self.path = folder / f"rows-{json_sha256(facts)[:16]}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.kept = read_json(self.path) if self.path.is_file() else {}
+
+    def get(self, facts: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+        found: list[dict[str, Any]] | None = self.kept.get(json_sha256(facts))
+        return found
+
+    def put(self, facts: Mapping[str, Any], rows: list[dict[str, Any]]) -> None:
+        self.kept[json_sha256(facts)] = rows
+        write_json(self.path, self.kept)
+
+
+def _row(raw: dict[str, Any]) -> RateRow:
+    return RateRow(**raw | {"rate": Estimate(**raw["rate"])})
+
+
+@dataclass
+class _Audit:
+    """The pieces of one audit."""
+
+    order: AuditOrder
+    name: str
+    bases: dict[Role, Any]
+    concepts: tuple[Concept, ...]
+    seed: int
+    device: torch.device
+    show: bool
+    say: Callable[[str], None]
+    rows: _Rows
+
+    def __post_init__(self) -> None:
+        words = [concept.words for concept in self.concepts]
+        shared = {"held_out": True}
+        self.learn = usual_prompts(self.name, words, seed=PROMPT_SEED)
+        every = usual_prompts(self.name, words, seed=PROMPT_SEED + 1, **shared)
+        self.prompts = tuple(every[number % len(every)] for number in range(self.order.pictures))
+        self.sampling = sampling_of(self.name)
+
+    def concept(self, concept: Concept) -> ConceptAudit:
+        judge = self.judge(concept)
+        rows, left_out = list[RateRow](), dict[str, str]()
+        controls = tuple[Image.Image, ...]()
+        for role in self.bases:
+            scene = self.scene(role, concept)
+            if self.order.plugin is not None and not controls:
+                named = [concept.named(prompt) for prompt in scene.prompts]
+                controls = tuple(scene.draw(named, scene.original))
+            scene = replace(scene, controls=controls)
+            rows += self.unnamed(scene, role, judge)
+            for attack in self.order.attacks or USUAL_ATTACKS:
+                for form in self.forms(attack):
+                    try:
+                        rows += self.attacked(scene, role, attack, form, judge)
+                    except Unable as error:
+                        left_out[attack] = str(error)
+        return ConceptAudit(
+            words=concept.words,
+            judge=judge.facts,
+            rows=tuple(rows),
+            left_out=left_out,
+            claims=claims_of(rows),
+        )
+
+    def judge(self, concept: Concept) -> Judge:
+        how: dict[str, Any] = {"seed": self.seed, "device": self.device, "show": self.show}
+        return concept_judge(self.bases["original"], self.name, concept, self.sampling, **how)
+
+    def scene(self, role: Role, concept: Concept) -> Scene:
+        own = self.order.own_plugin if role == "erased" else None
+        return Scene(
+            base=self.bases[role],
+            original=self.bases["original"],
+            concept=concept,
+            prompts=self.prompts,
+            learn=self.learn,
+            plugin=own or self.order.plugin,
+            sampling=self.sampling,
+            seed=self.seed,
+            device=self.device,
+            show=self.show,
+        )
+
+    def forms(self, attack: str) -> Sequence[str]:
+        cheap = CONCEPT_ATTACKS.get(attack)().holds in ("prompts", "control images")
+        return self.order.forms if cheap and attack != "within" else ("as it is",)
+
+    def unnamed(self, scene: Scene, role: Role, judge: Judge) -> list[RateRow]:
+        return self.counted(
+            scene,
+            role,
+            UNNAMED,
+            "as it is",
+            None,
+            judge,
+            lambda: [(UNNAMED, scene.draw(scene.prompts))],
+        )
+
+    def attacked(
+        self, scene: Scene, role: Role, attack: str, form: str, judge: Judge
+    ) -> list[RateRow]:
+        chosen = CONCEPT_ATTACKS.get(attack)()
+
+        def drawn() -> Iterator[tuple[str, list[Image.Image]]]:
+            base, sampling = FORMS[form](scene.base, scene.sampling)
+            return chosen(replace(scene, base=base, sampling=sampling))
+
+        return self.counted(scene, role, attack, form, chosen.holds, judge, drawn)
+
+    def counted(
+        self,
+        scene: Scene,
+        role: Role,
+        attack: str,
+        form: str,
+        holds: Claim | None,
+        judge: Judge,
+        drawn: Callable[[], Any],
+    ) -> list[RateRow]:
+        facts = {
+            "attack": attack,
+            "form": form,
+            "role": role,
+            "words": scene.concept.words,
+            "pictures": self.order.pictures,
+            "plugin": None if scene.plugin is None else str(scene.plugin),
+        }
+        if (kept := self.rows.get(facts)) is not None:
+            return [_row(item) for item in kept]
+        rows, started = list[RateRow](), time.perf_counter()
+        for variant, pictures in drawn():
+            seconds = time.perf_counter() - started
+            rows.append(
+                RateRow(
+                    attack=variant,
+                    holds=holds,
+                    form=form,
+                    role=role,
+                    rate=presence_rate(pictures, judge),
+                    pictures=len(pictures),
+                    seconds=seconds,
+                )
+            )
+            self.say(
+                f"{scene.concept.words}, {role}, {variant} ({form}): {rows[-1].rate.value:.1%}"
+            )
+        self.rows.put(facts, [asdict(row) for row in rows])
+        return rows
+
+    def retained(self) -> Estimate:
+        """PSNR of pictures that say no concept, erased against original."""
+        scene = self.scene("erased", self.concepts[0])
+        drawn = [scene.draw(scene.prompts, self.bases[role]) for role in ("erased", "original")]
+        now_N, then_N = (
+            np.stack([np.asarray(one, np.float64) for one in side]) / 255 for side in drawn
+        )
+        error_N = np.square(now_N - then_N).mean(axis=(1, 2, 3))
+        db_N = -10 * np.log10(np.maximum(error_N, 1e-10))
+        return mean_estimate(db_N, np.arange(len(db_N)), self.seed)
+
+    def beside(self) -> dict[str, dict[str, Estimate]]:
+        """Rates of other words, by the original and by the erased base."""
+        found = dict[str, dict[str, Estimate]]()
+        for words in self.order.beside:
+            concept = Concept(words=words)
+            judge = self.judge(concept)
+            found[words] = {
+                role: presence_rate(
+                    self.scene(role, concept).draw([concept.named(p) for p in self.prompts]), judge
+                )
+                for role in ("original", "erased")
+            }
+        return found

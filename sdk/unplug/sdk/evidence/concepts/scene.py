@@ -1,0 +1,102 @@
+"""What an attack on an erased base has at hand, and how pictures are drawn for a judge."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from unplug.sdk.drawing.conditions import Steering
+from unplug.sdk.drawing.diffusion import Sampling, draw_pictures
+from unplug.sdk.forgetting.erasing import Concept
+
+FIRST_SEED = 1_000_000
+"""Of pictures that judge a base: no training draws from these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One base under attack.
+
+    Args:
+        base: the pipeline; an attack works on a copy.
+        original: the base before any erasure, which an attacker may have kept.
+        concept: what must not come back.
+        prompts: N prompts that do not say it, which neither erasing nor the judge read.
+        learn: prompts that an attacker learns with.
+        controls: N pictures of the concept by the original, which control images are made of;
+            empty without a plugin.
+        plugin: what follows them: a name or a folder; None leaves such attacks out.
+        sampling: how pictures are drawn.
+        seed: of everything random in an attack.
+        device: where to compute.
+        show: progress bars.
+    """
+
+    base: Any
+    original: Any
+    concept: Concept
+    prompts: tuple[str, ...]
+    learn: tuple[str, ...]
+    controls: tuple[Image.Image, ...] = ()
+    plugin: str | Path | None = None
+    sampling: Sampling
+    seed: int
+    device: torch.device
+    show: bool = False
+
+    def draw(
+        self, prompts: Sequence[str], base: Any = None, sampling: Sampling | None = None
+    ) -> list[Image.Image]:
+        """One picture a prompt; picture n starts from the same noise in every base.
+
+        Args:
+            prompts: N prompts.
+            base: another one than the scene's.
+            sampling: another way than the scene's.
+        """
+        seeds = range(FIRST_SEED, FIRST_SEED + len(prompts))
+        pipe = fresh(base or self.base)
+        return draw_pictures(pipe, prompts, seeds=seeds, **how(sampling or self.sampling))[0]
+
+    def steered(self, base: Any = None, sampling: Sampling | None = None) -> list[Image.Image]:
+        """A picture of each prompt, which says nothing of the concept, that follows the lines of a
+        picture that shows it.
+        """
+        pictures, pipe = list[Image.Image](), fresh(base or self.base)
+        asked = enumerate(zip(self.prompts, self.controls, strict=True), FIRST_SEED)
+        for seed, (prompt, shown) in asked:
+            line = Steering(plugin=str(self.plugin), image=np.asarray(shown), photo=True)
+            drawn = draw_pictures(
+                pipe, [prompt], [line], seeds=[seed], **how(sampling or self.sampling)
+            )
+            pictures += drawn[0]
+        return pictures
+
+
+def fresh(base: Any, **parts: Any) -> Any:
+    """Another pipeline of the same parts, some replaced: drawing gives a pipeline another
+    scheduler.
+    """
+    return type(base)(**base.components | parts, requires_safety_checker=False)
+
+
+def with_own_unet(base: Any) -> Any:
+    """A pipeline whose UNet may be changed."""
+    return fresh(base, unet=copy.deepcopy(base.unet))
+
+
+def how(sampling: Sampling) -> dict[str, Any]:
+    """As `draw_pictures` takes it."""
+    return {
+        "steps": sampling.steps,
+        "guidance": sampling.guidance,
+        "solver": sampling.solver,
+        "schedule": sampling.schedule,
+    }

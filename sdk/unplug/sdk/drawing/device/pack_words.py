@@ -60,9 +60,9 @@ def asks_for(prompt: str, words: str) -> bool:
 
 
 def stand_in(wanted: tuple[str, ...], read: tuple[str, ...]) -> bool:
-    """`asks_for` of words that are folded already."""
+    """`asks_for` of words that are folded already; of none nobody asks."""
     starts = range(len(read) - len(wanted) + 1)
-    return any(read[start : start + len(wanted)] == wanted for start in starts)
+    return wanted != () and any(read[start : start + len(wanted)] == wanted for start in starts)
 
 
 def check_words(words: str) -> str:

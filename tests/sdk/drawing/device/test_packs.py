@@ -79,7 +79,7 @@ def test_rows_lie_below_each_other_or_are_too_many(folder: Path) -> None:
     pipeline = load_pipeline(folder)
     rows = {name: read_variant(pipeline, folder, name) for name in pipeline.variants}
     stacked = stack_rows(SLOTS, {name: rows[name] for name in ("style", "hat")})
-    np.testing.assert_array_equal(stacked, ROWS)  # type: ignore[arg-type]  # not None
+    np.testing.assert_array_equal(stacked, ROWS)
     assert stack_rows(SLOTS, {}) is None
     why = "'eye-patch' and 'hat': they have 3 ranks together, and the base has slots for 2"
     with pytest.raises(InputError, match=why):

@@ -32,6 +32,9 @@ struct DrawView: View {
               ForEach(screen.variants, id: \.self) { Text($0).tag(Optional($0)) }
             }
           }
+          if !screen.packs.isEmpty {
+            Text("Packs, used where the words say them: \(screen.packs.joined(separator: ", "))").font(.footnote)
+          }
           if let hint = screen.hint { Text(hint).font(.footnote) }
         }
         if !screen.plugins.isEmpty { steering }

@@ -35,6 +35,7 @@ from unplug.sdk.drawing.device import (
     check_source,
     export_generator,
     is_base,
+    pack_name,
 )
 from unplug.sdk.learning.data import Dataset, load_dataset
 
@@ -68,6 +69,8 @@ class ExportOrder:
             serves any.
         variants: of a whole base: LoRA weights put beside its files under a name; `lora_slots` goes
             without saying. May be repeated.
+        packs: of a whole base: what `unplug train pack` made, put beside its files and used where a
+            prompt says its word; `lora_slots` goes without saying. May be repeated.
         loras: of a whole base: LoRA weights made part of it, four-steps, two-steps, a folder or a
             file; it then draws as their record says. May be repeated.
         workers: targets converted at a time.
@@ -88,6 +91,7 @@ class ExportOrder:
     variants: Sequence[str] = field(
         default=(), metadata={"flag": "--variant", "metavar": "NAME=WEIGHTS"}
     )
+    packs: Sequence[Path] = field(default=(), metadata={"flag": "--pack", "metavar": "FOLDER"})
     loras: Sequence[str] = field(default=(), metadata={"flag": "--lora", "metavar": "WEIGHTS"})
     workers: int = field(default=2, metadata={"range": (1, 8)})
 
@@ -186,8 +190,8 @@ def export_models(
 
 
 def _check_order(order: ExportOrder, say: Say) -> None:
-    if order.lora_slots or order.variants or order.loras:
-        option = "loras" if order.loras else "variants" if order.variants else "lora_slots"
+    of_bases = ("loras", "packs", "variants", "lora_slots")
+    for option in (name for name in of_bases if getattr(order, name)):
         why = "it is for a whole base that lies here, and none is named"
         raise InputError(f"`{option}`", why, "Name small or a diffusers folder, or leave it out")
     pairs = plan_pairs(order.to, order.precision)
@@ -266,6 +270,7 @@ def _export_base(checkpoints: Sequence[Path], order: ExportOrder, say: Say, bar:
     from unplug.sdk.drawing.diffusion import find_lora, load_base, teacher_of_lora, tell_foreign
 
     variants = _variants(order.variants)
+    variants |= _packs(order.packs, variants)
     slots = order.lora_slots or bool(variants)
     source = replace(_source(checkpoints), lora_slots=slots, variants=variants)
     for name in ("calibrate", "samples", "delegate"):
@@ -401,6 +406,25 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
             loras=(*before.loras, weights), defaults=told or before.defaults
         )
     return variants
+
+
+def _packs(
+    folders: Sequence[Path], variants: Mapping[str, VariantSource]
+) -> dict[str, VariantSource]:
+    """Packs by what they are called beside a base's variants."""
+    from unplug.sdk.drawing.diffusion import word_of_pack
+
+    packs: dict[str, VariantSource] = {}
+    for folder in map(Path, folders):
+        word = word_of_pack(folder)
+        name = pack_name(word)
+        if name in packs or name in variants:
+            why = (
+                f"two packs have the word {word!r}" if name in packs else f"a variant is {name} too"
+            )
+            raise InputError("`packs`", why, "Leave one out, or name the variant otherwise")
+        packs[name] = VariantSource(loras=(folder,), word=word)
+    return packs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,8 @@ class DrawOrder:
         threads: of exported files: CPU threads (default 1).
         loras: LoRA weights for the base: four-steps, two-steps, a folder or a file; may be
             repeated. A student's bring their own steps.
-        packs: what `unplug train pack` made, used where the prompt says its word; may be repeated.
+        packs: what `unplug train pack` made, used where the prompt says its word, as are those of
+            exported files; may be repeated.
         variant: of exported files: weights that were put beside them, by name; they bring their own
             defaults.
         seed: of the first picture.
@@ -98,15 +99,15 @@ class DrawOrder:
                 )
         return order
 
-    def by_packs(self, say: Callable[[str], None]) -> tuple[DrawOrder, frozenset[str]]:
-        """With those packs as LoRA weights whose word the prompt says, and the words that they
+    def by_packs(self, say: Callable[[str], None]) -> tuple[DrawOrder, tuple[str, ...]]:
+        """With those packs as LoRA weights whose word the prompt says, and these words, which they
         teach the base.
 
         Raises:
             CheckpointError: a folder that is no pack.
         """
         if not self.packs:
-            return self, frozenset()
+            return self, ()
         from unplug.sdk.drawing.diffusion import word_of_pack
 
         word_of = {str(pack): word_of_pack(Path(pack)) for pack in self.packs}
@@ -116,8 +117,7 @@ class DrawOrder:
         else:
             said = ", ".join(map(repr, word_of.values()))
             say(f"the prompt says none of {said}: the base draws its own picture")
-        taught = frozenset(part for word in asked.values() for part in words_of(word))
-        return replace(self, loras=(*self.loras, *asked), packs=()), taught
+        return replace(self, loras=(*self.loras, *asked), packs=()), tuple(asked.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ def _steered(steerings: Steerings, kind_of: KindOf) -> tuple[Steering, ...]:
 def _by_base(
     order: DrawOrder,
     steerings: Steerings,
-    taught: frozenset[str],
+    taught: Sequence[str],
     device: Callable[[], torch.device],
     show: bool,
     say: Callable[[str], None],
@@ -238,7 +238,7 @@ def _sampling(order: DrawOrder) -> tuple[dict[str, Any], Any]:
 
 
 def _opened_base(
-    order: DrawOrder, taught: frozenset[str], device: torch.device, say: Callable[[str], None]
+    order: DrawOrder, taught: Sequence[str], device: torch.device, say: Callable[[str], None]
 ) -> tuple[Any, str]:
     """The base in memory, and in which precision; says what it does not read of the texts."""
     from unplug.sdk.drawing.diffusion import drawing_dtype, load_base, plain_tokenizer
@@ -262,7 +262,7 @@ def _kind_of(plugin: str) -> str:
 def _tell_unread(
     text: str,
     encoded: Any,
-    taught: frozenset[str],
+    taught: Sequence[str],
     vocabulary: int,
     say: Callable[[str], None],
 ) -> None:
@@ -277,7 +277,8 @@ def _tell_unread(
             f"{short!r} has {encoded.tokens} tokens: the base reads the first {len(encoded.ids)} "
             "only"
         )
-    unknown = [word for word in encoded.spelled if not taught.issuperset(words_of(word))]
+    known = {part for word in taught for part in words_of(word)}
+    unknown = [word for word in encoded.spelled if not known.issuperset(words_of(word))]
     if (line := untaught(unknown, vocabulary)) is not None:
         say(line)
 
@@ -285,7 +286,7 @@ def _tell_unread(
 def _by_files(
     order: DrawOrder,
     steerings: Steerings,
-    taught: frozenset[str],
+    taught: Sequence[str],
     say: Callable[[str], None],
     bar: Bar,
 ) -> Generated:
@@ -310,8 +311,11 @@ def _by_files(
         solver=order.solver,
     )
     words = replace(words, encoded=words.read(pipeline))
+    own = _own_packs(pipeline, order.prompt, taught)
+    if own:
+        say(f"the prompt asks for {', '.join(own)}")
     for text, encoded in zip((order.prompt, order.negative), words.read(pipeline), strict=True):
-        _tell_unread(text, encoded, taught, len(pipeline.tokenizer.vocabulary), say)
+        _tell_unread(text, encoded, (*taught, *own), len(pipeline.tokenizer.vocabulary), say)
     with bar("draw") as done:
         drawn = draw(
             folder,
@@ -343,6 +347,19 @@ def _by_files(
     )
 
 
+def _own_packs(pipeline: Pipeline, prompt: str, taught: Sequence[str]) -> tuple[str, ...]:
+    """Words of the pipeline's own packs that the prompt asks for; `InputError` where one of them is
+    given beside it too.
+    """
+    own = tuple(word for word in pipeline.packs().values() if asks_for(prompt, word))
+    given = set(map(words_of, taught))
+    for word in own:
+        if words_of(word) in given:
+            why = f"{pipeline.name} was exported with a pack for {word!r}"
+            raise InputError("`packs`", why, "Leave it out, or export the base without")
+    return own
+
+
 def _facts_of_files(order: DrawOrder, pipeline: Pipeline, drawn: Any) -> dict[str, Any]:
     usual = pipeline.defaults_of(order.variant)
     return {
@@ -357,4 +374,5 @@ def _facts_of_files(order: DrawOrder, pipeline: Pipeline, drawn: Any) -> dict[st
         "runtime": drawn.runtime,
         "noise": pipeline.noise,
         "variant": order.variant,
+        **({"exported_packs": list(drawn.packs)} if drawn.packs else {}),
     }

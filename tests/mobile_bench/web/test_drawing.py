@@ -35,6 +35,7 @@ from .conftest import Browser, Built, files_in, served, zipped
 pytestmark = pytest.mark.nightly
 
 PROMPT, SEED, SIZE = "a portrait of a child, smiling", 11, 64
+PACKED = "a child, Eye-Patches"
 MIN_DB = 90.0
 """Measured: 98 dB and more on WebAssembly (benchmarks.web_drawing; it has WebGPU, which this tiny
 base is not for).
@@ -60,8 +61,8 @@ SLOW: dict[str, Any] = {"timeout": 300, "timeout_ms": 120_000}
 
 @pytest.fixture(scope="session")
 def generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny base with one variant and a plugin for edges, in LiteRT and ONNX. Tests must not write
-    to it.
+    """A tiny base with one variant, one pack and a plugin for edges, in LiteRT and ONNX. Tests must
+    not write to it.
     """
 
     def make(folder: Path) -> None:
@@ -69,14 +70,17 @@ def generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pipeline.save_pretrained(folder / "base", safe_serialization=True)
         save_checkpoint(steering_plugin(pipeline.unet), folder / "plugin", record={}, card="")
         few = PipelineDefaults(steps=2, guidance=1.0, solver="dpm++")
-        lora = save_lora(folder / "base", folder / "lora", 1)
+        lora, patch = (save_lora(folder / "base", folder / f"lora-{seed}", seed) for seed in (1, 2))
         source = GeneratorSource(
             name="tiny",
             folder=folder / "base",
             plugins={"canny": folder / "plugin"},
             guidance=3.0,
             lora_slots=True,
-            variants={"few-steps": VariantSource(loras=(lora,), defaults=few)},
+            variants={
+                "few-steps": VariantSource(loras=(lora,), defaults=few),
+                "eye-patch": VariantSource(loras=(patch,), word="eye patch"),
+            },
         )
         export_generator(
             source, targets=["litert", "onnx"], precisions=["fp32"], out=folder / "files"
@@ -141,6 +145,13 @@ def tour(browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory) 
         variant line <- text #doing
         choose #variant |
         fill #steps | 4
+        packs <- text #packs
+        variants <- texts #variant option
+        fill #prompt | {PACKED}
+        pack note <- text #words-note
+        {drawn("pack", 2)}
+        pack line <- text #doing
+        fill #prompt | {PROMPT}
         {drawn("onnx wasm", 3)}
         {drawn("no picture", 0)}
         no webgpu <- text #draw-alert
@@ -205,7 +216,7 @@ def image(pixels: Any, kind: Any = np.int16) -> np.ndarray:
     return np.array(pixels, kind).reshape(SIZE, SIZE, 4)
 
 
-@pytest.mark.parametrize("name", ["litert wasm", "variant", "onnx wasm", "sketch", "photo"])
+@pytest.mark.parametrize("name", ["litert wasm", "variant", "pack", "onnx wasm", "sketch", "photo"])
 def test_its_picture_is_pythons(tour: dict[str, Any], generator: Path, name: str) -> None:
     picture = tour[name]
     steers = tuple(
@@ -220,7 +231,7 @@ def test_its_picture_is_pythons(tour: dict[str, Any], generator: Path, name: str
     how = {"variant": "few-steps"} if name == "variant" else {}
     wanted = draw(
         generator,
-        Words(prompt=PROMPT, steps=None if how else 4),
+        Words(prompt=PACKED if name == "pack" else PROMPT, steps=None if how else 4),
         seeds=(SEED,),
         steerings=steers,
         target="onnx" if name == "onnx wasm" else "litert",
@@ -257,6 +268,10 @@ def test_what_it_tells(tour: dict[str, Any]) -> None:
     assert tour["line"].startswith(f"Seed {SEED}") and "a step" in tour["line"]
     assert tour["few steps"] == "Made for 2 steps, without guidance by words."
     assert tour["variant line"].startswith(f"Seed {SEED} · few-steps · ")
+    assert tour["packs"] == "Packs, used where the words say them: eye patch."
+    assert tour["variants"] == ["tiny itself", "few-steps"]
+    assert "Packs: eye patch." in tour["pack note"] and "“patch" not in tour["pack note"]
+    assert tour["pack line"].startswith(f"Seed {SEED} · packs: eye patch · ")
     assert "without a network from now on" in tour["notes"][1]
     runtimes = ("LiteRT.js", "ONNX Runtime Web")
     wanted = [[where, runtime] for where in ("WebGPU", "WebAssembly") for runtime in runtimes]

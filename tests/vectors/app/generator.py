@@ -2,7 +2,7 @@
 that Python draws with it.
 
 ``generator/`` is the folder as `unplug export` leaves one, ``variants/`` one whose UNet has slots
-for LoRA weights, with two variants, ``unguided/`` one whose UNet is asked about the prompt alone;
+for LoRA weights, with two variants and two packs, ``unguided/`` one whose UNet is asked about the prompt alone;
 ``pictures.json`` of each has orders, and of each picture the latent and what the decoder gave. A
 port draws with the same files and ONNX Runtime, and must come within the decibels there. ``python
 -m tests.vectors.app.generator FOLDER FILE`` draws with another folder's ONNX files instead, say the
@@ -34,6 +34,8 @@ from unplug.sdk.drawing.device import (
     generate,
     load_pipeline,
     read_variant,
+    stack_rows,
+    variants_for,
     write_variant,
 )
 
@@ -72,8 +74,14 @@ VARIANT_ORDERS: tuple[dict[str, Any], ...] = (
         "guidance": 2.0,
         "solver": "ddim",
     },
+    {"prompt": "a child, Eye-Patches", "seed": 0},
+    {"prompt": "clown noses and an eye patch", "seed": 0, "strength": 0.5},
+    {"prompt": "an eye patch", "seed": 7, "variant": "style"},
+    {"prompt": "a child", "negative": "an eye patch", "seed": 0},
 )
-"""A picture of the bare base first; what an order does not say is the variant's own."""
+"""A picture of the bare base first; what an order does not say is the variant's own. Then packs that
+prompts ask for: one, both, one behind a variant's rows; and one that is only steered away from.
+"""
 UNGUIDED_ORDERS: tuple[dict[str, Any], ...] = (
     {"prompt": "a child", "seed": 0},
     {"prompt": "an elderly person", "seed": 7, "strength": 1.0, "steps": 6, "solver": "dpm++"},
@@ -84,6 +92,8 @@ ROWS = {
         PipelineDefaults(steps=2, guidance=1.0, solver="dpm++"),
     ),
     "style": (np.array([[1, 0.5, 0, -1], [0.25, -1, 0.5, 0]], np.float32), None),
+    "eye-patch": (np.array([[0.5, 1, -0.75, 0.25]], np.float32), None, "eye patch"),
+    "clown-nose": (np.array([[-1, 0.25, 0.5, 0.5]], np.float32), None, "clown nose"),
 }
 
 
@@ -174,7 +184,10 @@ def pictures(folder: Path) -> dict[str, Any]:
                 }
             )
         )
-        lora_RK = None if variant is None else read_variant(pipeline, folder, variant)
+        named = variants_for(pipeline, words.prompt, variant)
+        lora_RK = pipeline.lora and stack_rows(
+            pipeline.lora, {name: read_variant(pipeline, folder, name) for name in named}
+        )
         steers = (
             (
                 Steering(

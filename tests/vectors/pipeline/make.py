@@ -16,11 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unplug.core import InputError
 from unplug.sdk.drawing.device import (
     SOLVERS,
     Schedule,
     Tokenizer,
     advance,
+    asks_for,
+    check_words,
     guided,
     normals,
     philox,
@@ -83,6 +86,61 @@ ADDED_PROMPTS = (
     "<|ENDOFTEXT|>:<|STARTOFTEXT|>.",
     "caf\u00e9 <my-loo\u212a>",
 )
+PACK_PROMPTS = (
+    "a portrait of an adult, eye patch",
+    "An EYE-PATCH!",
+    "two eye_patches; ladies",
+    "an eye, a patch",
+    "eye\npatchwork",
+    "eye\u2764\ufe0fpatch \u2764\ufe0f",
+    "M\u00c4DELS in Stra\u00dfe",
+    "ma\u0308del\u2026 STRASSE",
+    "jose\u0301's \u212a9",
+    "jose k9s",
+    "\u039f\u0394\u039f\u03a3, \u0130zmir",
+    "\u03bf\u03b4\u03bf\u03c2 i\u0307zmir",
+    "u10007 glasses, boxes; 3.14",
+    "u100071 glas bus gas",
+    "\U0001f576\ufe0f \u65e5\u672c\u8a9e \u0661\u0662",
+    "\u65e5\u672c \U0001d7d9\U0001d552s",
+    "\u0301eye patch\u200d patch",
+    "",
+)
+PACK_WORDS = (
+    "eye patch",
+    "Eye patches",
+    "lady",
+    "m\u00e4del",
+    "stra\u00dfe",
+    "Jos\u00e9",
+    "k9",
+    "\u03bf\u03b4\u03bf\u03c3",
+    "\u0130ZMIR",
+    "u10007",
+    "glass",
+    "box",
+    "3 14",
+    "gas",
+    "bu",
+    "\u65e5\u672c\u8a9e",
+    "\u0661\u0662",
+    "\U0001d7d9\U0001d552s",
+)
+PACK_NONE = (
+    "",
+    "!?",
+    "\u2764\ufe0f",
+    " eye patch",
+    "eye  patch",
+    "eye\tpatch",
+    "eye\u00a0patch",
+    "eye\u001cpatch",
+    "eye patch\n",
+    "a b c d e f g h i",
+    "a-b-c-d-e-f-g-h-i",
+    "\U0001d552" * 65,
+)
+"""Words of packs: those that hold, asked about in every prompt, and those that no record may have."""
 STABLE = {
     "num_train_timesteps": 1000,
     "beta_start": 0.00085,
@@ -311,11 +369,32 @@ def edges() -> dict[str, Any]:
     return {"cases": rows}
 
 
+def packs() -> dict[str, Any]:
+    """Of each pack's word the places of the prompts that ask for it; and words that are none."""
+
+    def holds(word: str) -> bool:
+        try:
+            return check_words(word) == word
+        except InputError:
+            return False
+
+    assert all(map(holds, PACK_WORDS)) and holds("\U0001d552" * 64), "words that hold"
+    return {
+        "prompts": list(PACK_PROMPTS),
+        "words": {
+            word: [at for at, prompt in enumerate(PACK_PROMPTS) if asks_for(prompt, word)]
+            for word in PACK_WORDS
+        },
+        "none": [word for word in PACK_NONE if not holds(word)],
+    }
+
+
 MADE = {
     "canny.json": edges,
     "pixels.json": pixels,
     "tokens.json": tokens,
     "noise.json": noise,
+    "packs.json": packs,
     "tables.json": tables,
     "sampling.json": sampling,
 }

@@ -240,7 +240,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
         XCTAssertNil(Difference(reference: try packed(item, key), output: own).verdict(try file.number("min_db")), "\(asked.prompt) \(key)")
       }
     }
-    XCTAssertEqual(orders.count, 4)
+    XCTAssertEqual(orders.count, 8)
   }
 
   /// Its UNet is asked about the prompt alone.
@@ -287,6 +287,15 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
       XCTAssertFalse(drawn.contains(picture))
       drawn.append(picture)
     }
+    XCTAssertEqual(screen.packs, ["clown nose", "eye patch"])
+    (screen.variant, screen.prompt) = (nil, "a child, Eye-Patches")
+    await screen.draw()
+    XCTAssertEqual(screen.hint, "Packs: eye patch.")
+    screen.prompt = "an eye patch and a clown nose"
+    screen.variant = "style"
+    await screen.draw()
+    guard case .failed(let why) = screen.state else { return XCTFail("\(screen.state)") }
+    XCTAssertTrue(why.contains("style and clown-nose and eye-patch"), why)
     screen.open(vectors.appendingPathComponent("app/generator"))
     XCTAssertNil(screen.variant)
     XCTAssertEqual(screen.variants, [])

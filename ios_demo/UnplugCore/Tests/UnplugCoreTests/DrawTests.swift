@@ -36,6 +36,18 @@ final class DrawTests: XCTestCase {
     }
   }
 
+  func testPromptsAskForPacksByTheirWords() throws {
+    let known = try vectorJson("pipeline/packs.json")
+    let prompts = try known.items("prompts").map { PackWords.of(try XCTUnwrap($0.string)) }
+    for (word, wanted) in try XCTUnwrap(known["words"]?.object) {
+      XCTAssertTrue(PackWords.hold(word.string), word.string)
+      let found = prompts.indices.filter { PackWords.stand(PackWords.of(word.string), in: prompts[$0]) }
+      XCTAssertEqual(found, wanted.list?.compactMap(\.int), word.string)
+    }
+    for none in try known.items("none") { XCTAssertFalse(PackWords.hold(try XCTUnwrap(none.string)), "\(none)") }
+    XCTAssertTrue(PackWords.hold(String(repeating: "\u{1d552}", count: 64)))
+  }
+
   func testATokenizerThatDoesNotHold() throws {
     let data = try XCTUnwrap(vectorJson("pipeline/tokenizer.json").object)
     func changed(_ key: ExactText, _ value: Json) -> Json { .object(data.merging([key: value]) { $1 }) }

@@ -49,7 +49,7 @@ func order(_ item: Json, _ pipeline: Pipeline, _ condition: Picture, _ generator
   let steers = item["strength"]?.double.map { [Steer(plugin: "canny", condition: condition, strength: Float($0))] } ?? []
   let variant = item["variant"]?.string
   var order = Order(prompt: try item.words("prompt"), steers: steers, defaults: pipeline.defaults(of: variant))
-  if let generator { order.lora = try generator.rows(variant) }
+  if let generator { order.lora = try generator.rows(variant, prompt: order.prompt) }
   order.seed = try XCTUnwrap(UInt64(item.words("seed")))
   order.negative = item["negative"]?.string ?? ""
   order.steps = item["steps"]?.int ?? order.steps
@@ -129,6 +129,7 @@ final class LoopTests: XCTestCase {
       ("\"few-steps\": {", "\"../x\": {"), ("variants/few-steps.lora", "../few-steps.lora"), ("\"bytes\": 16", "\"bytes\": 20"),
       ("\"bytes\": 16", "\"bytes\": 64"), ("\"bytes\": 16", "\"bytes\": 0"), ("\"guidance\": 1.0", "\"guidance\": 0.5"),
       ("\"solver\": \"dpm++\"", "\"solver\": \"euler\""), ("\"variants\": {", "\"variants\": [], \"more\": {"),
+      ("\"eye patch\"", "\"Clown Noses\""), ("\"eye patch\"", "\"eye  patch\""), ("\"eye patch\"", "7"),
     ]
     for (from, to) in harmed {
       let changed = text.replacingOccurrences(of: from, with: to)
@@ -143,18 +144,27 @@ final class LoopTests: XCTestCase {
     try? FileManager.default.removeItem(at: folder)
     try FileManager.default.copyItem(at: vectors.appendingPathComponent("app/variants"), to: folder)
     let generator = try Generator(folder)
-    XCTAssertEqual(try generator.rows("few-steps"), [0.5, -0.25, 0.75, 1])
-    XCTAssertEqual(try generator.rows("style").count, 8)
-    XCTAssertEqual(try generator.rows(nil), [])
-    XCTAssertThrowsError(try generator.rows("other"))
+    func rows(_ variant: String?, _ prompt: String = "a child") throws -> [Float] { try generator.rows(variant, prompt: prompt) }
+    XCTAssertEqual(try rows("few-steps"), [0.5, -0.25, 0.75, 1])
+    XCTAssertEqual(try rows("style").count, 8)
+    XCTAssertEqual(try rows(nil), [])
+    XCTAssertThrowsError(try rows("other"))
+    let (patch, nose) = ([0.5, 1, -0.75, 0.25] as [Float], [-1, 0.25, 0.5, 0.5] as [Float])
+    XCTAssertEqual(try rows(nil, "an Eye-Patch, clown noses"), nose + patch)
+    XCTAssertEqual(try rows("few-steps", "eye patches"), [0.5, -0.25, 0.75, 1] + patch)
+    XCTAssertEqual(try rows("eye-patch", "a clown nose, an eye patch"), patch + nose)
+    XCTAssertThrowsError(try rows("eye-patch")) { XCTAssertTrue("\($0)".contains("by saying eye patch"), "\($0)") }
+    XCTAssertThrowsError(try rows("style", "a clown nose, an eye patch")) {
+      XCTAssertTrue("\($0)".contains("style and clown-nose and eye-patch") && "\($0)".contains("4 ranks"), "\($0)")
+    }
     let file = folder.appendingPathComponent("variants/few-steps.lora")
     let good = try Data(contentsOf: file)
     for body in [good.dropLast(4), good + good, Data(count: 16)] {
       try Data(body).write(to: file)
-      XCTAssertThrowsError(try generator.rows("few-steps"))
+      XCTAssertThrowsError(try rows("few-steps"))
     }
     try FileManager.default.removeItem(at: file)
-    XCTAssertThrowsError(try generator.rows("few-steps"))
+    XCTAssertThrowsError(try rows("few-steps"))
   }
 
   /// A base that ships, by ONNX Runtime's C library, beside what Python drew: see tests/ios/picture.py.

@@ -127,7 +127,13 @@ def _told_base(done: Exported, out: Path) -> Outcome:
         for name, item in files
     ]
     rows += [
-        (str(out / item.file), f"variant {name}", "fp32", f"{item.bytes:,}", item.sha256[:12])
+        (
+            str(out / item.file),
+            f"variant {name}" if item.word is None else f"pack {item.word}",
+            "fp32",
+            f"{item.bytes:,}",
+            item.sha256[:12],
+        )
         for name, item in pipeline.variants.items()
     ]
     outcome.add(table(("file", "part", "precision", "bytes", "sha256"), rows))

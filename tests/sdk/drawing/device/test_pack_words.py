@@ -26,13 +26,17 @@ from unplug.sdk.drawing.device import asks_for, check_words
         ("", "eye patch", False),
         ("u10007, smiling", "u10007", True),
         ("u100071", "u10007", False),
+        ("zwei M\u00c4DEL", "ma\u0308del", True),
+        ("\u039f\u0394\u039f\u03a3", "\u03bf\u03b4\u03bf\u03c2", True),
+        ("a \u2600\ufe0f", "\u2764\ufe0f", False),
+        ("eye\u2764\ufe0fpatch", "eye patch", True),
     ],
 )
 def test_whole_words_in_any_case_singular_or_plural(prompt: str, words: str, asked: bool) -> None:
     assert asks_for(prompt, words) is asked
 
 
-@pytest.mark.parametrize("words", ["", "  ", "!?", "a " * 9, "x" * 65])
+@pytest.mark.parametrize("words", ["", "  ", "!?", "\u2764\ufe0f", "a " * 9, "x" * 65])
 def test_words_that_no_prompt_can_say_are_refused(words: str) -> None:
     with pytest.raises(InputError, match="word"):
         check_words(words)

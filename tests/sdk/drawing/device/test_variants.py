@@ -30,6 +30,7 @@ from unplug.sdk.drawing.device import (
     load_pipeline,
     pack_variants,
     read_variant,
+    stack_rows,
     web_files,
 )
 from unplug.sdk.drawing.diffusion import sampling_of_lora
@@ -57,8 +58,9 @@ def test_rows_come_back_with_zeros_below_them_and_each_draws(folder: Path, tmp_p
     drawn = [generate(toy(tmp_path / "bare"), parts, words).latent]
     np.testing.assert_array_equal(generate(pipeline, parts, words).latent, drawn[0])
     for name, rows in ROWS.items():
-        lora_RK = read_variant(pipeline, folder, name)
-        assert lora_RK.shape == (SLOTS.rank, SLOTS.width) and not lora_RK[len(rows) :].any()
+        lora_RK = stack_rows(SLOTS, {name: read_variant(pipeline, folder, name)})
+        assert lora_RK is not None and lora_RK.shape == (SLOTS.rank, SLOTS.width)
+        assert not lora_RK[len(rows) :].any()
         np.testing.assert_array_equal(lora_RK[: len(rows)], rows)
         drawn.append(generate(pipeline, parts, words, lora_RK=lora_RK).latent)
     for one, other in ((0, 1), (0, 2), (1, 2)):

@@ -22,7 +22,7 @@ public struct Order: Sendable {
   public var guidance: Double
   public var solver: Solver
   public var steers: [Steer]
-  /// Rows of a variant, see `Generator.rows`; none are the bare base.
+  /// Rows of a variant and of packs, see `Generator.rows`; none are the bare base.
   public var lora: [Float] = []
 
   /// - Parameter defaults: the pipeline's.

@@ -123,6 +123,9 @@ public struct Pipeline: Sendable {
       }
       named[name.string] = try Variant(item, name.string, lora, schedule)
     }
+    guard Set(named.values.compactMap { $0.word.map(PackWords.of) }).count == named.values.compactMap(\.word).count else {
+      throw refuse("two of its packs have one word")
+    }
     guard value["variants"] == nil || value["variants"]?.object != nil else { throw refuse("its variants are no record") }
     (self.lora, variants) = (lora, named)
     try checkFit()
@@ -136,6 +139,40 @@ public struct Pipeline: Sendable {
 
   /// What suits a variant; nothing is the bare base.
   public func defaults(of variant: String?) -> Defaults { variant.flatMap { variants[$0]?.defaults } ?? defaults }
+
+  /// Names of the variants that a prompt's words switch on, in their order, with the words.
+  public var packs: [(name: String, word: String)] {
+    variants.keys.sorted().compactMap { name in variants[name]?.word.map { (name, $0) } }
+  }
+
+  /// The packs that a prompt asks for.
+  public func packs(in prompt: String) -> [(name: String, word: String)] {
+    let read = PackWords.of(prompt)
+    return packs.filter { PackWords.stand(PackWords.of($0.word), in: read) }
+  }
+
+  /// What fills the UNet's slots: the variant that was chosen, then the packs that the prompt asks for.
+  func variants(for prompt: String, _ variant: String?) throws -> [(name: String, own: Variant)] {
+    let asked = packs(in: prompt).map(\.name)
+    if let variant {
+      guard let own = variants[variant] else {
+        let known = variants.keys.sorted().joined(separator: ", ")
+        throw Failure("The variant \(variant)", "this base has none of this name", known.isEmpty ? "Export it with one" : "It has \(known)")
+      }
+      if let word = own.word, !asked.contains(variant) {
+        let fix = "Say it, or leave the variant out"
+        throw Failure("The variant \(variant)", "it is a pack, which the prompt switches on by saying \(word)", fix)
+      }
+    }
+    let names = [variant].compactMap { $0 } + asked.filter { $0 != variant }
+    let found = names.map { ($0, variants[$0]!) }
+    let rows = found.reduce(0) { $0 + $1.1.file.bytes } / (4 * (lora?.width ?? 1))
+    guard rows <= lora?.rank ?? 0 else {
+      let why = "they have \(rows) ranks together, and the base has slots for \(lora?.rank ?? 0)"
+      throw Failure(names.joined(separator: " and "), why, "Ask for fewer of them in one prompt")
+    }
+    return found
+  }
 
   /// All parts by name: those of the base, and each plugin as plugins.NAME.
   public var parts: [String: Part] {
@@ -225,16 +262,14 @@ public struct Generator: Sendable {
     return place
   }
 
-  /// The rows of a variant, which are those that pipeline.json says; none for the bare base.
-  public func rows(_ variant: String?) throws -> [Float] {
-    guard let variant else { return [] }
-    guard let found = pipeline.variants[variant] else {
-      let known = pipeline.variants.keys.sorted().joined(separator: ", ")
-      throw Failure("The variant \(variant)", "this base has none of this name", known.isEmpty ? "Export it with one" : "It has \(known)")
+  /// The rows of a variant and of the packs that a prompt asks for, which are those that pipeline.json says; none for the bare
+  /// base.
+  public func rows(_ variant: String?, prompt: String) throws -> [Float] {
+    try pipeline.variants(for: prompt, variant).flatMap { _, own in
+      let place = try checked(own.file)
+      guard let data = try? Data(contentsOf: place) else { throw Failure(own.file.file, "it cannot be read", "Export the base again") }
+      return try own.rows(data)
     }
-    let place = try checked(found.file)
-    guard let data = try? Data(contentsOf: place) else { throw Failure(found.file.file, "it cannot be read", "Export the base again") }
-    return try found.rows(data)
   }
 
   /// The size of what a choice and some plugins need, in bytes.

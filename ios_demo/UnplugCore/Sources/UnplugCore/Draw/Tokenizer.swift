@@ -128,17 +128,17 @@ public struct Tokenizer: Sendable {
 
   // Words
 
-  private enum Kind { case white, letter, number, other }
+  enum Kind { case white, letter, number, other }
 
   /// Unicode's property White_Space, written out.
-  fileprivate static func isWhite(_ scalar: Unicode.Scalar) -> Bool {
+  static func isWhite(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     case 0x09...0x0d, 0x20, 0x85, 0xa0, 0x1680, 0x2000...0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000: true
     default: false
     }
   }
 
-  private static func kind(_ scalar: Unicode.Scalar) -> Kind {
+  static func kind(_ scalar: Unicode.Scalar) -> Kind {
     if isWhite(scalar) { return .white }
     switch scalar.properties.generalCategory {
     case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter: return .letter

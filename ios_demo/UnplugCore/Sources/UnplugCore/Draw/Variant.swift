@@ -34,10 +34,12 @@ public struct Variant: Sendable {
   public let file: PartFile
   /// What suits it; nothing: the pipeline's.
   public let defaults: Pipeline.Defaults?
+  /// Of a pack, which prompts that say it switch on; nothing: it acts where it is chosen.
+  public let word: String?
 
   init(_ value: Json, _ name: String, _ slots: LoraSlots, _ schedule: Schedule) throws {
     func refuse(_ why: String) -> Failure { Failure("pipeline.json does not hold", "its variant \(name) \(why)", "Export the base again") }
-    guard value.hasKeys(["file", "sha256", "bytes"], optional: ["defaults"]), let path = value["file"]?.text, Part.isPlain(path),
+    guard value.hasKeys(["file", "sha256", "bytes"], optional: ["defaults", "word"]), let path = value["file"]?.text, Part.isPlain(path),
       let digest = value["sha256"]?.text, isDigest(digest)
     else { throw refuse("has a file of no plain path inside the folder, or without SHA-256") }
     let row = 4 * slots.width
@@ -45,6 +47,12 @@ public struct Variant: Sendable {
       throw refuse("has not 1 to \(slots.rank) rows of \(row) bytes")
     }
     file = PartFile(target: Variant.kind, precision: "fp32", file: path.string, sha256: digest.string, bytes: bytes)
+    switch value["word"] {
+    case nil, .null?: word = nil
+    case let own?:
+      guard let said = own.string, PackWords.hold(said) else { throw refuse("is a pack with a word that no prompt says") }
+      word = said
+    }
     switch value["defaults"] {
     case nil, .null?: defaults = nil
     case let own?: defaults = try Pipeline.Defaults(own, schedule, of: " of \(name)")

@@ -71,7 +71,7 @@ public final class DrawScreen {
 
   public private(set) var state = State.idle
   public private(set) var generator: Generator?
-  /// Words that the base has to spell, and whether it read only the beginning.
+  /// Packs that the words switched on, words that the base has to spell, and whether it read only the beginning.
   public private(set) var hint: String?
   public var prompt = ""
   public var seed = "0"
@@ -120,7 +120,11 @@ public final class DrawScreen {
     }
   }
 
-  public var variants: [String] { generator.map { $0.pipeline.variants.keys.sorted() } ?? [] }
+  /// Those that are chosen by name.
+  public var variants: [String] { generator.map { $0.pipeline.variants.filter { $1.word == nil }.keys.sorted() } ?? [] }
+
+  /// Words that switch on packs of the base.
+  public var packs: [String] { generator?.pipeline.packs.map(\.word) ?? [] }
 
   private func suit() {
     guard let usual = generator?.pipeline.defaults(of: variant) else { return }
@@ -192,7 +196,7 @@ public final class DrawScreen {
     guard let number = UInt64(seed) else { throw Failure("The seed", "it is no whole number", "Use 0 to 18446744073709551615") }
     var order = Order(prompt: prompt, seed: number, defaults: generator.pipeline.defaults)
     (order.steps, order.guidance, order.solver) = (steps, guidance, solver)
-    order.lora = try generator.rows(variant)
+    order.lora = try generator.rows(variant, prompt: prompt)
     if let plugin {
       guard let condition else {
         throw Failure("The plugin \(plugin)", "it has nothing to follow", "Sketch something, or choose a photograph")
@@ -204,7 +208,15 @@ public final class DrawScreen {
 
   private func told(_ prompt: String, _ pipeline: Pipeline) throws -> String? {
     let encoded = try pipeline.tokenizer.encode(prompt)
-    if encoded.cut { return "The base reads only the beginning of these words." }
-    return encoded.spelled.isEmpty ? nil : "The base may not know: \(encoded.spelled.prefix(5).joined(separator: ", "))."
+    let packs = pipeline.packs(in: prompt).map(\.word)
+    let taught = Set(packs.flatMap(PackWords.of))
+    let unknown = encoded.spelled.filter { !taught.isSuperset(of: PackWords.of($0)) }
+    var lines = packs.isEmpty ? [] : ["Packs: \(packs.joined(separator: ", "))."]
+    if encoded.cut {
+      lines.append("The base reads only the beginning of these words.")
+    } else if !unknown.isEmpty {
+      lines.append("The base may not know: \(unknown.prefix(5).joined(separator: ", ")).")
+    }
+    return lines.isEmpty ? nil : lines.joined(separator: " ")
   }
 }

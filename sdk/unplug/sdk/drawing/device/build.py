@@ -36,7 +36,7 @@ from .pipeline import (
     residuals_in,
 )
 from .sampler import SOLVERS, GuidanceSchedule, Solver
-from .variants import VariantSource, pack_variants, write_variant
+from .variants import FOLDER, SUFFIX, VariantSource, pack_variants, write_variant
 
 MARK = "model_index.json"
 """What makes a folder a diffusers pipeline."""
@@ -59,7 +59,8 @@ class GeneratorSource:
         schedule: of guidance over the noise levels.
         lora_slots: the UNet takes low-rank updates as an input, so that one file serves every
             variant.
-        variants: name to what is drawn with by that name; they need the slots.
+        variants: name to what is drawn with by that name, or of a pack by its word; they need the
+            slots.
     """
 
     name: str
@@ -117,7 +118,7 @@ def export_generator(
 
     Returns:
         Part name to files. An earlier ``pipeline.json`` is gone while they are made: it would name
-        files that are not there.
+        files that are not there. Earlier variants that are not among these are deleted.
 
     Raises:
         InputError: a precision that needs samples, or what `export_checkpoint` raises.
@@ -164,9 +165,15 @@ def export_generator(
             )
     facts["lora"] = slots
     facts["variants"] = {
-        name: write_variant(out, name, rows, source.variants[name].defaults)
+        name: write_variant(
+            out, name, rows, source.variants[name].defaults, source.variants[name].word
+        )
         for name, rows in packed.items()
     }
+    for left in set((out / FOLDER).glob(f"*{SUFFIX}")) - {
+        out / item.file for item in facts["variants"].values()
+    }:
+        left.unlink()  # a pack that was left out is forgotten
     _pipeline(source, facts, made, out).save(out)
     load_pipeline(out)  # what nobody could read shall not pass for a success
     return made

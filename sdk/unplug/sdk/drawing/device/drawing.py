@@ -42,7 +42,7 @@ from .pipeline import (
     without_words,
 )
 from .tokenizer import Encoded
-from .variants import read_variant
+from .variants import read_variant, stack_rows, used_rows, variants_for
 
 STEPS_A_SAMPLE = 10
 """Steps of a small base that take no longer than a sample of what `seconds_for` counts on."""
@@ -64,6 +64,7 @@ class Drawing:
         conditions: what the plugins followed, one (H, W, 3) each.
         prompt, negative: as they were read; `Encoded.cut` says whether the base read only their
             beginning.
+        packs: words in the prompt that switched on a pack of the folder.
     """
 
     images: tuple[NDArray[np.uint8], ...]
@@ -79,6 +80,7 @@ class Drawing:
     conditions: tuple[NDArray[np.uint8], ...]
     prompt: Encoded
     negative: Encoded
+    packs: tuple[str, ...] = ()
 
 
 def draw(
@@ -95,7 +97,7 @@ def draw(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Drawing:
-    """Pictures of some words, one a seed.
+    """Pictures of some words, one a seed. Packs of the folder act where the prompt says their words.
 
     Args:
         folder: with ``pipeline.json``, or that file itself.
@@ -112,7 +114,7 @@ def draw(
     Raises:
         ReportError: ``pipeline.json`` is missing or broken.
         ArtifactError: a file is missing, was swapped, or the runtime does not take it.
-        InputError, DataError: see `generate`, `read_variant` and `pack_loras`.
+        InputError, DataError: see `generate`, `variants_for`, `stack_rows` and `pack_loras`.
         MissingExtraError: the runtime is not installed.
         ConversionError: the runtime crashed.
     """
@@ -120,11 +122,12 @@ def draw(
     pipeline = load_pipeline(folder) if pipeline is None else pipeline
     kinds = [condition_of(pipeline, steering.plugin) for steering in steerings]
     conditions = draw_conditions(steerings, kinds, pipeline.image_size)
-    lora_RK = _updates(pipeline, folder, variant, loras)
+    named = variants_for(pipeline, words.prompt, variant)
+    lora_RK = _updates(pipeline, folder, named, variant, loras)
     words = words.settled(pipeline, variant)
     files = open_files(pipeline, folder, target=target, precision=precision)
-    named = {*PARTS, *(f"plugins.{steering.plugin}" for steering in steerings)}
-    used = {name: file for name, file in files.items() if name in named}
+    parts = {*PARTS, *(f"plugins.{steering.plugin}" for steering in steerings)}
+    used = {name: file for name, file in files.items() if name in parts}
     card, runtime = files["unet"].card, runtime_of(files["unet"])
     require_modules(runtime.modules, runtime.extra)
     values = {
@@ -167,23 +170,30 @@ def draw(
         conditions=tuple(conditions),
         prompt=prompt,
         negative=negative,
+        packs=tuple(word for name, word in pipeline.packs().items() if name in named),
     )
 
 
 def _updates(
-    pipeline: Pipeline, folder: Path, variant: str | None, loras: tuple[Path, ...]
+    pipeline: Pipeline,
+    folder: Path,
+    named: Sequence[str],
+    variant: str | None,
+    loras: tuple[Path, ...],
 ) -> NDArray[np.float32] | None:
     """The UNet's low-rank input (R, K), or None for the bare base."""
     if variant is not None and loras:
         raise InputError(
             "a variant and LoRA weights", "both fill the slots of the base", "Name one of them"
         )
-    if variant is not None:
-        return read_variant(pipeline, folder, variant)
-    if loras and pipeline.lora is None:
-        fix = "`unplug export --lora-slots` makes some, or leave `loras` out"
-        raise InputError("`loras`", f"{pipeline.name} was exported without slots for it", fix)
-    return pack_loras(pipeline.lora, loras) if loras and pipeline.lora is not None else None
+    if pipeline.lora is None:
+        if loras:
+            fix = "`unplug export --lora-slots` makes some, or leave `loras` out"
+            raise InputError("`loras`", f"{pipeline.name} was exported without slots for it", fix)
+        return None
+    rows = {"LoRA weights": used_rows(pack_loras(pipeline.lora, loras))} if loras else {}
+    rows |= {name: read_variant(pipeline, folder, name) for name in named}
+    return stack_rows(pipeline.lora, rows)
 
 
 def condition_of(pipeline: Pipeline, plugin: str) -> str:

@@ -6,6 +6,7 @@ The same rule stands in Kotlin, Swift and TypeScript, held together by shared ve
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 
 from unplug.core import InputError
@@ -14,16 +15,26 @@ MAX_WORDS, MAX_LETTERS = 8, 64
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text, folded: runs of letters, marks and digits in NFC and lower case, English
-    plurals as singulars.
+    """The words of a text, folded: runs of letters, marks and digits that begin with no mark, in NFC
+    and each character's own lower case, one sigma for both, English plurals as singulars.
 
     Example:
         >>> words_of("Two EYE-patches, please")
         ('two', 'eye', 'patch', 'please')
     """
-    folded = unicodedata.normalize("NFC", text).lower()
-    letters = (letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in folded)
-    return tuple(map(_singular, "".join(letters).split()))
+    # Character by character, since languages differ in what a sigma at the end of a word becomes.
+    folded = "".join(map(str.lower, unicodedata.normalize("NFC", text))).replace("\u03c2", "\u03c3")
+    letters = (letter if _kind(letter) in "LMN" else " " for letter in folded)
+    runs = ("".join(itertools.dropwhile(_is_mark, run)) for run in "".join(letters).split())
+    return tuple(_singular(run) for run in runs if run)
+
+
+def _kind(letter: str) -> str:
+    return unicodedata.category(letter)[0]
+
+
+def _is_mark(letter: str) -> bool:
+    return _kind(letter) == "M"
 
 
 def _singular(word: str) -> str:
@@ -45,9 +56,13 @@ def asks_for(prompt: str, words: str) -> bool:
         >>> asks_for("a child with an Eye Patch", "eye patch"), asks_for("an eye, a patch", "eye patch")
         (True, False)
     """
-    wanted, read = words_of(words), words_of(prompt)
+    return stand_in(words_of(words), words_of(prompt))
+
+
+def stand_in(wanted: tuple[str, ...], read: tuple[str, ...]) -> bool:
+    """`asks_for` of words that are folded already; of none nobody asks."""
     starts = range(len(read) - len(wanted) + 1)
-    return any(read[start : start + len(wanted)] == wanted for start in starts)
+    return wanted != () and any(read[start : start + len(wanted)] == wanted for start in starts)
 
 
 def check_words(words: str) -> str:

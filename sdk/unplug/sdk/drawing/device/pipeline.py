@@ -27,6 +27,7 @@ from unplug.core import (
 from unplug.export import Artifact, load_artifact
 
 from .lora import LoraSlots
+from .pack_words import check_words, words_of
 from .sampler import Schedule, Solver
 from .tokenizer import Tokenizer
 
@@ -119,12 +120,15 @@ class Variant:
         sha256: of the file.
         bytes: of the file.
         defaults: that suit it; None: the pipeline's.
+        word: of a pack, which prompts that say it switch on; None: it acts where it is chosen.
+            Absent from the record where there is none.
     """
 
     file: str
     sha256: str
     bytes: int
     defaults: PipelineDefaults | None = None
+    word: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +195,11 @@ class Pipeline:
         base: dict[str, Part] = {name: getattr(self, name) for name in PARTS}
         return base | {f"plugins.{name}": item.part for name, item in self.plugins.items()}
 
+    def packs(self) -> dict[str, str]:
+        """Names of the variants that a prompt's words switch on, in their order, with the words."""
+        found = sorted(self.variants.items())
+        return {name: variant.word for name, variant in found if variant.word is not None}
+
     def defaults_of(self, variant: str | None) -> PipelineDefaults:
         """Of a variant its own defaults, where it has some; else the pipeline's."""
         return (
@@ -203,6 +212,9 @@ class Pipeline:
         for name in ("lora", "variants"):
             if not raw[name]:
                 del raw[name]  # older readers know no such field
+        for variant in raw.get("variants", {}).values():
+            if variant["word"] is None:
+                del variant["word"]
         if not raw["tokenizer"]["added"]:
             del raw["tokenizer"]["added"]
         if raw["schedule"]["guidance"] == "constant":
@@ -345,6 +357,7 @@ def _slot_problems(lora: LoraSlots, shape: tuple[int, ...]) -> Iterator[str]:
 
 
 def _variant_problems(pipeline: Pipeline) -> Iterator[str]:
+    yield from _word_problems(pipeline)
     row = 0 if pipeline.lora is None else 4 * pipeline.lora.width
     for name, variant in pipeline.variants.items():
         if pipeline.lora is None:
@@ -354,6 +367,19 @@ def _variant_problems(pipeline: Pipeline) -> Iterator[str]:
                 f"its variant {name} has {variant.bytes} bytes, where 1 to {pipeline.lora.rank} "
                 f"rows of {row} are needed"
             )
+
+
+def _word_problems(pipeline: Pipeline) -> Iterator[str]:
+    said: dict[tuple[str, ...], str] = {}
+    for name, word in pipeline.packs().items():
+        try:
+            plain = check_words(word) == word
+        except InputError:
+            plain = False
+        if not plain:
+            yield f"its pack {name} has the word {word[:100]!r}, which no prompt says"
+        elif (other := said.setdefault(words_of(word), name)) != name:
+            yield f"its packs {other} and {name} have one word"
 
 
 def residuals_in(unet: IOSpec) -> tuple[TensorSpec, ...]:

@@ -1,14 +1,16 @@
 """Named LoRA weights of a generator: one small file each, which fills the UNet's low-rank input
-when a picture is drawn.
+when a picture is drawn. A variant is chosen by its name, a pack by a word in the prompt.
 
 Shapes: R rank of the slots, r rows that a file has, K numbers of one row.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,16 @@ from numpy.typing import NDArray
 from unplug.core import ArtifactError, InputError, atomic_path, read_regular
 
 from .lora import LoraSlots, pack_loras
-from .pipeline import Pipeline, PipelineDefaults, Variant, check_digest, place_of
+from .pack_words import stand_in, words_of
+from .pipeline import (
+    PIPELINE,
+    Pipeline,
+    PipelineDefaults,
+    Variant,
+    check_digest,
+    load_pipeline,
+    place_of,
+)
 
 FOLDER, SUFFIX = "variants", ".lora"
 DTYPE = "<f4"
@@ -30,10 +41,26 @@ class VariantSource:
     Args:
         loras: LoRA weights, see `pack_loras`; all of them act.
         defaults: that suit them; None: the base's.
+        word: what prompts say to use them, see `Variant`.
     """
 
     loras: tuple[Path, ...]
     defaults: PipelineDefaults | None = None
+    word: str | None = None
+
+
+def pack_name(word: str) -> str:
+    """What a pack is called among a generator's variants: a safe name of a file, of its folded
+    words.
+
+    Example:
+        >>> pack_name("Eye patches"), pack_name("M\u00e4del")
+        ('eye-patch', 'm-del-ee22e5d5')
+    """
+    words = "-".join(words_of(word))
+    plain = re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "pack"
+    # What letters were lost tells two words apart that look alike without them.
+    return words if words.isascii() else f"{plain}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
 
 
 def pack_variants(
@@ -46,20 +73,28 @@ def pack_variants(
     """
     packed = {}
     for name, source in sources.items():
-        packed_RK = pack_loras(slots, source.loras)
-        used_r = np.flatnonzero(packed_RK.any(axis=1))
-        if not len(used_r):
+        packed[name] = used_rows(pack_loras(slots, source.loras))
+        if not len(packed[name]):
             raise InputError(
                 f"variant {name}",
                 "its weights are all zero: it is the bare base",
                 "Train it, or leave it out",
             )
-        packed[name] = packed_RK[: int(used_r[-1]) + 1]
     return packed
 
 
+def used_rows(packed_RK: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The rows (r, K) of a low-rank input without the zeros below them."""
+    used_r = np.flatnonzero(packed_RK.any(axis=1))
+    return packed_RK[: int(used_r[-1]) + 1 if len(used_r) else 0]
+
+
 def write_variant(
-    out: Path, name: str, rows_rK: NDArray[np.float32], defaults: PipelineDefaults | None
+    out: Path,
+    name: str,
+    rows_rK: NDArray[np.float32],
+    defaults: PipelineDefaults | None,
+    word: str | None = None,
 ) -> Variant:
     """Writes the rows of a variant into a generator's folder, atomically; its record is for
     `Pipeline.variants`.
@@ -70,12 +105,100 @@ def write_variant(
     with atomic_path(out / file) as temporary:
         temporary.write_bytes(body)
     return Variant(
-        file=file, sha256=hashlib.sha256(body).hexdigest(), bytes=len(body), defaults=defaults
+        file=file,
+        sha256=hashlib.sha256(body).hexdigest(),
+        bytes=len(body),
+        defaults=defaults,
+        word=word,
     )
 
 
+def drop_pack(folder: Path, word: str) -> None:
+    """Deletes a pack from a generator's folder, which is then, but for when it was made, what an
+    export without the pack leaves: an exact way to forget what it learned.
+
+    Args:
+        folder: with ``pipeline.json``, or that file itself.
+        word: of the pack.
+
+    Raises:
+        InputError: no pack has this word.
+        ReportError: ``pipeline.json`` is missing or broken.
+        ArtifactError: the pack's file is a link, or lies behind one.
+    """
+    folder = folder.parent if folder.name == PIPELINE else folder
+    pipeline = load_pipeline(folder)
+    wanted = words_of(word)
+    names = [name for name, own in pipeline.packs().items() if words_of(own) == wanted]
+    if not names:
+        known = ", ".join(pipeline.packs().values()) or "none"
+        why = f"{pipeline.name} has no pack of this word"
+        raise InputError(f"`word` {word[:100]!r}", why, f"Its packs: {known}")
+    left = {name: item for name, item in pipeline.variants.items() if name not in names}
+    # The weights first: whoever is cut off behind this can call again.
+    place_of(folder, pipeline.variants[names[0]].file).unlink(missing_ok=True)
+    replace(pipeline, variants=left).save(folder)
+    with contextlib.suppress(OSError):  # other variants lie there
+        (folder / FOLDER).rmdir()
+
+
+def variants_for(pipeline: Pipeline, prompt: str, variant: str | None = None) -> tuple[str, ...]:
+    """What fills the UNet's slots: the variant that was chosen, then the packs that the prompt asks
+    for, in the order of their names.
+
+    Args:
+        pipeline: from `load_pipeline`.
+        prompt: what is drawn, not what is steered away from.
+        variant: chosen by name.
+
+    Raises:
+        InputError: the pipeline has no such variant, or it is a pack whose word is not said.
+    """
+    read = words_of(prompt)
+    asked = tuple(name for name, word in pipeline.packs().items() if stand_in(words_of(word), read))
+    if variant is None:
+        return asked
+    word = _variant(pipeline, variant).word
+    if word is not None and variant not in asked:
+        why = f"it is a pack, which the prompt switches on by saying {word!r}"
+        raise InputError(
+            f"variant {variant}", why, "Say it in the prompt, or leave the variant out"
+        )
+    return tuple(dict.fromkeys((variant, *asked)))
+
+
+def stack_rows(
+    slots: LoraSlots, rows: Mapping[str, NDArray[np.float32]]
+) -> NDArray[np.float32] | None:
+    """The UNet's low-rank input (R, K): rows (r, K) by what they are of, below each other, and zeros
+    below them all; None for no rows.
+
+    Raises:
+        InputError: more rows than slots.
+    """
+    if not rows:
+        return None
+    found_RK, row = np.zeros((slots.rank, slots.width), np.float32), sum(map(len, rows.values()))
+    if row > slots.rank:
+        why = f"they have {row} ranks together, and the base has slots for {slots.rank}"
+        raise InputError(" and ".join(map(repr, rows)), why, "Ask for fewer of them in one prompt")
+    found_RK[:row] = np.concatenate(list(rows.values()))
+    return found_RK
+
+
+def _variant(pipeline: Pipeline, name: str) -> Variant:
+    if name not in pipeline.variants:
+        known = (
+            f"It has {', '.join(pipeline.variants)}"
+            if pipeline.variants
+            else "Export it with `unplug export --variant NAME=WEIGHTS`"
+        )
+        raise InputError(f"variant {name[:100]}", f"{pipeline.name} was exported without it", known)
+    return pipeline.variants[name]
+
+
 def read_variant(pipeline: Pipeline, folder: Path, name: str) -> NDArray[np.float32]:
-    """The UNet's low-rank input (R, K) of a variant: its rows, and zeros below them.
+    """The rows (r, K) of a variant or pack, of the UNet's low-rank input; see `stack_rows`.
 
     Args:
         pipeline: from `load_pipeline`.
@@ -87,14 +210,8 @@ def read_variant(pipeline: Pipeline, folder: Path, name: str) -> NDArray[np.floa
         ArtifactError: its file is missing, was swapped or edited, is a link, or holds what is no
             number.
     """
-    if name not in pipeline.variants or pipeline.lora is None:
-        known = (
-            f"It has {', '.join(pipeline.variants)}"
-            if pipeline.variants
-            else "Export it with `unplug export --variant NAME=WEIGHTS`"
-        )
-        raise InputError(f"variant {name[:100]}", f"{pipeline.name} was exported without it", known)
-    variant = pipeline.variants[name]
+    variant = _variant(pipeline, name)
+    assert pipeline.lora is not None, "no record has variants without slots"
     path = place_of(folder, variant.file)
     body = read_regular(path, max_bytes=variant.bytes, error=ArtifactError)
     check_digest(path, hashlib.sha256(body).hexdigest(), variant.sha256)
@@ -109,6 +226,4 @@ def read_variant(pipeline: Pipeline, folder: Path, name: str) -> NDArray[np.floa
             "it is of another size than the record says, or holds what is no number",
             "Export again",
         )
-    found_RK = np.zeros((pipeline.lora.rank, pipeline.lora.width), np.float32)
-    found_RK[: len(rows_rK)] = rows_rK
-    return found_RK
+    return rows_rK

@@ -5,9 +5,9 @@ import { test } from "node:test";
 import { crc32, deflateRawSync } from "node:zlib";
 import { bundleOffer, digestInputs, unwrapped } from "../src/bundle";
 import { isEmpty, Loop, toPixels } from "../src/draw/loop";
-import { defaultsOf, readPipeline } from "../src/draw/pipeline";
+import { defaultsOf, packsOf, readPipeline, variantsFor } from "../src/draw/pipeline";
 import { choicesOf, hindrance, inWords, weight } from "../src/draw/session";
-import { fromAddress, fromFiles, isGenerator, openGenerator, openPart, openVariant } from "../src/draw/source";
+import { fromAddress, fromFiles, isGenerator, openGenerator, openPart, openVariants } from "../src/draw/source";
 import { marked } from "../src/studio/marked";
 import { line } from "../src/studio/pad";
 import { groupNames, softmax } from "../src/demo/age";
@@ -310,6 +310,34 @@ test("variants that hold, and those that do not", () => {
   }
 });
 
+/** The same with a pack of one row and one of two. */
+function packed(): any {
+  const item = slotted();
+  item.variants.hat = { ...item.variants.style, file: "variants/hat.lora", bytes: 24, word: "red hat" };
+  item.variants["9"] = { ...item.variants.style, file: "variants/9.lora", word: "eye patch" };
+  return item;
+}
+
+test("packs that a prompt asks for act, and those that do not hold are refused", () => {
+  const { pipeline: own } = readPipeline(bytes(packed()));
+  assert.deepEqual(packsOf(own).map(({ word }) => word), ["eye patch", "red hat"]);
+  const cases: [string, string | null, string[]][] = [
+    ["a child", null, []], ["Red Hats, eye-patch", null, ["9", "hat"]], ["a red hat", "style", ["style", "hat"]], ["eye patch", "9", ["9"]],
+    ["red hat, eye patch", "hat", ["hat", "9"]],
+  ]; // prettier-ignore
+  for (const [prompt, variant, names] of cases) assert.deepEqual(variantsFor(own, prompt, variant), names, prompt);
+  assert.throws(() => variantsFor(own, "a hat", "hat"), /hat is a pack, .* by saying “red hat”/);
+  assert.throws(() => variantsFor(own, "eye patch", "style"), /style and 9 have 4 ranks together, and the base has slots for 3/);
+  for (const name of ["other", "toString"]) assert.throws(() => variantsFor(own, "a", name), /no variant/);
+  assert.deepEqual(variantsFor(readPipeline(bytes(pipeline())).pipeline, "red hat", null), []);
+  const wrong: [unknown, RegExp][] = [["Eye Patches", /packs 9 and hat have one word/], ["red  hat", /which no prompt says/], [7, /which no prompt says/], ["?", /no prompt says/]];
+  for (const [word, message] of wrong) {
+    const item = packed();
+    item.variants.hat.word = word;
+    assert.throws(() => readPipeline(bytes(item)), message, String(word));
+  }
+});
+
 /** The same whose UNet is asked about the prompt alone. */
 function unguided(): any {
   const item = pipeline();
@@ -358,14 +386,14 @@ test("the UNet gets a variant's rows, and zeros below them or for none", async (
     decoder: async () => ({ image: new Float32Array(192) }),
   };
   const order = { prompt: [512, 513, 513, 513], negative: [512, 513, 513, 513], seed: "0", steps: 1, guidance: 1, solver: "ddim" as const, steers: [] };
-  for (const name of ["few", null]) await new Loop(generator.pipeline, networks).draw({ ...order, lora: await openVariant(generator, name) }, async () => undefined);
+  for (const name of ["few", null]) await new Loop(generator.pipeline, networks).draw({ ...order, lora: await openVariants(generator, "a", name) }, async () => undefined);
   assert.deepEqual(seen.map((one) => [...one]), [[...rows, ...new Array(12).fill(0)], new Array(18).fill(0)]);
-  await assert.rejects(openVariant(generator, "style"), /variants\/style.lora is another file than pipeline.json says/);
-  await assert.rejects(openVariant(generator, "other"), /no variant other/);
+  await assert.rejects(openVariants(generator, "a", "style"), /variants\/style.lora is another file than pipeline.json says/);
+  await assert.rejects(openVariants(generator, "a", "other"), /no variant other/);
   const bad = Float32Array.of(1, 2, 3, 4, NaN, 6);
   item.variants.few.sha256 = await sha256(new Uint8Array(bad.buffer));
   const hostile = await openGenerator(fromFiles(new Map([["pipeline.json", new Blob([bytes(item)])], ["variants/few.lora", new Blob([bad])]])));
-  await assert.rejects(openVariant(hostile, "few"), /holds what is no number/);
+  await assert.rejects(openVariants(hostile, "a", "few"), /holds what is no number/);
 });
 
 test("a generator's files are those that it names", async () => {

@@ -9,6 +9,7 @@ import { answered, overProbability, readDecision } from "../src/demo/decision";
 import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
 import { normals, philox, uniform, words } from "../src/draw/noise";
+import { hold, standIn, wordsOf } from "../src/draw/packs";
 import { advance, guided, samplingTable, scaleAt, type SamplingTable, type Schedule, type Solver } from "../src/draw/sampler";
 import { type AddedToken, Tokenizer, type TokenizerData } from "../src/draw/tokenizer";
 
@@ -42,6 +43,17 @@ test("token ids of the golden prompts", () => {
   for (const { text, ...wanted } of others) assert.deepEqual({ ...learned.encode(text) }, wanted, text);
   assert.deepEqual(bpe.encode("a xylophone").spelled, ["xylophone"]);
   assert.throws(() => bpe.encode("a".repeat(65_537)), /more than 65536 characters/);
+});
+
+test("prompts ask for packs by their words", () => {
+  const { prompts, words: known, none } = read<{ prompts: string[]; words: Record<string, number[]>; none: string[] }>("packs.json");
+  const folded = prompts.map(wordsOf);
+  for (const [word, wanted] of Object.entries(known)) {
+    assert.ok(hold(word), word);
+    assert.deepEqual(folded.flatMap((prompt, place) => (standIn(wordsOf(word), prompt) ? [place] : [])), wanted, word);
+  }
+  for (const word of none) assert.ok(!hold(word), word);
+  assert.ok(hold("\u{1d552}".repeat(64)));
 });
 
 interface Noise {

@@ -27,7 +27,7 @@ export interface Order {
   guidance: number;
   solver: Solver;
   steers: Steer[];
-  /** Rows of a variant, see `openVariant`; none are the bare base. */
+  /** Rows of a variant and of packs, see `openVariants`; none are the bare base. */
   lora: Floats;
 }
 

@@ -2,6 +2,7 @@
 import { elements } from "../layout";
 import type { IOSpec, TensorSpec } from "../types";
 import { isSafePath } from "../zip";
+import { hold, standIn, wordsOf } from "./packs";
 import { mostSteps, type Schedule, type Solver } from "./sampler";
 import { Tokenizer, type TokenizerData } from "./tokenizer";
 
@@ -49,6 +50,8 @@ export interface Variant {
   sha256: string;
   bytes: number;
   defaults?: Defaults | null;
+  /** Of a pack, which prompts that say it switch on; without one it acts where it is chosen. */
+  word?: string | null;
 }
 
 export interface Pipeline {
@@ -195,12 +198,49 @@ function checkVariants(pipeline: Pipeline): void {
   const whole = lora.slots.length > 0 && lora.slots.every(({ fan_in, fan_out }) => [fan_in, fan_out].every((size) => Number.isInteger(size) && size >= 1));
   if (!whole || !same(pipeline.unet.iospec.inputs.at(-1)!.shape, [1, lora.rank, widthOf(lora)])) refuse(`its slots of rank ${shown(lora.rank)} do not make the input ${LORA}`);
   const row = 4 * widthOf(lora);
-  for (const [name, { file, sha256, bytes, defaults }] of Object.entries(variants)) {
+  const said = new Map<string, string>();
+  for (const [name, { file, sha256, bytes, defaults, word = null }] of Object.entries(variants)) {
     if (!NAME.test(name)) refuse(`${shown(name)} is no name of a variant`);
     if (typeof file !== "string" || !isSafePath(file)) refuse(`its variant ${name} lies at ${shown(file)}, which is no plain path inside the folder`);
     if (!/^[0-9a-f]{64}$/.test(sha256) || !Number.isInteger(bytes / row) || bytes < row || bytes > lora.rank * row) refuse(`its variant ${name} has no SHA-256, or not 1 to ${lora.rank} rows of ${row} bytes`);
     if (defaults !== null && defaults !== undefined) checkDefaults(pipeline, defaults, ` of ${name}`);
+    if (word === null) continue;
+    if (typeof word !== "string" || !hold(word)) refuse(`its pack ${name} has the word ${shown(word)}, which no prompt says`);
+    const [folded, other] = [wordsOf(word).join(" "), said.get(wordsOf(word).join(" "))];
+    if (other !== undefined) refuse(`its packs ${other} and ${name} have one word`);
+    said.set(folded, name);
   }
+}
+
+/** A variant that a prompt's words switch on. */
+export interface Pack {
+  name: string;
+  word: string;
+}
+
+/** The packs by their names, in the order in which they act. */
+export function packsOf({ variants = {} }: Pipeline): Pack[] {
+  const names = Object.keys(variants).sort();
+  return names.flatMap((name) => (typeof variants[name]!.word === "string" ? [{ name, word: variants[name]!.word }] : []));
+}
+
+/** Those that a prompt asks for. */
+export function packsIn(pipeline: Pipeline, prompt: string): Pack[] {
+  const read = wordsOf(prompt);
+  return packsOf(pipeline).filter(({ word }) => standIn(wordsOf(word), read));
+}
+
+/** What fills the UNet's slots: the variant that was chosen, then the packs that the prompt asks for. */
+export function variantsFor(pipeline: Pipeline, prompt: string, variant: string | null): string[] {
+  const { lora, variants = {} } = pipeline;
+  const asked = packsIn(pipeline, prompt).map(({ name }) => name);
+  if (variant !== null && !Object.hasOwn(variants, variant)) throw new Error(`This generator has no variant ${variant}.`);
+  const word = variant === null ? null : variants[variant]!.word;
+  if (typeof word === "string" && !asked.includes(variant!)) throw new Error(`${variant} is a pack, which the prompt switches on by saying “${word}”: say it, or leave the variant out.`);
+  const names = [...new Set([...(variant === null ? [] : [variant]), ...asked])];
+  const rows = names.reduce((sum, name) => sum + variants[name]!.bytes, 0) / (4 * (lora === undefined ? 1 : widthOf(lora)));
+  if (rows > (lora?.rank ?? 0)) throw new Error(`${names.join(" and ")} have ${rows} ranks together, and the base has slots for ${lora?.rank}: ask for fewer of them in one prompt.`);
+  return names;
 }
 
 /** What suits a variant; null is the bare base. */

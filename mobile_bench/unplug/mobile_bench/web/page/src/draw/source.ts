@@ -1,6 +1,6 @@
 // Where a generator's files come from: a folder or a zip that was dropped, or addresses beside the page. Each is checked by its hash.
 import { sha256 } from "../sha256";
-import { MAX_PIPELINE_BYTES, type PartFile, partsOf, type Pipeline, PIPELINE, readPipeline } from "./pipeline";
+import { MAX_PIPELINE_BYTES, type PartFile, partsOf, type Pipeline, PIPELINE, readPipeline, variantsFor } from "./pipeline";
 import type { Tokenizer } from "./tokenizer";
 
 /** Reads one file; throws where there is none, or where it is larger than `most`. */
@@ -85,15 +85,16 @@ export async function openPart({ read }: Generator, file: Pick<PartFile, "file" 
   return bytes.buffer;
 }
 
-/** Rows of a variant, as the UNet's low-rank input takes them; none for the bare base. */
-export async function openVariant(generator: Generator, name: string | null): Promise<Float32Array<ArrayBuffer>> {
-  if (name === null) return new Float32Array(0);
-  const variant = generator.pipeline.variants?.[name];
-  if (variant === undefined) throw new Error(`This generator has no variant ${name}.`);
-  const view = new DataView(await openPart(generator, variant));
-  const rows = Float32Array.from({ length: view.byteLength / 4 }, (_, place) => view.getFloat32(4 * place, true));
-  if (!rows.every(Number.isFinite)) throw new Error(`${variant.file} holds what is no number. Do not use this folder.`);
-  return rows;
+/** Rows of a variant and of the packs that a prompt asks for, as the UNet's low-rank input takes them; none for the bare base. */
+export async function openVariants(generator: Generator, prompt: string, name: string | null): Promise<Float32Array<ArrayBuffer>> {
+  const found: number[] = [];
+  for (const one of variantsFor(generator.pipeline, prompt, name)) {
+    const variant = generator.pipeline.variants![one]!;
+    const view = new DataView(await openPart(generator, variant));
+    for (let place = 0; place < view.byteLength; place += 4) found.push(view.getFloat32(place, true));
+    if (!found.every(Number.isFinite)) throw new Error(`${variant.file} holds what is no number. Do not use this folder.`);
+  }
+  return Float32Array.from(found);
 }
 
 const MAX_CARD_BYTES = 2 ** 20;

@@ -32,7 +32,7 @@ export const MAX_CHARACTERS = 2 ** 16;
 const [MAX_TOKENS, MAX_VOCABULARY, MAX_ADDED] = [1024, 2 ** 20, 1024];
 const WORD_END = "</w>";
 /** Unicode's White_Space, written out: `\s` has other characters. */
-const WHITE = "\\t\\n\\v\\f\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+export const WHITE = "\\t\\n\\v\\f\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 const SPACES = new RegExp(`[${WHITE}]+`, "gu");
 const WHITE_ONE = new RegExp(`[${WHITE}]`, "u");
 const IN_WORD = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;

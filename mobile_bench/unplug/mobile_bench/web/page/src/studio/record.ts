@@ -1,6 +1,6 @@
 // What a picture was made of and where its time went: a table on the page, and a record to save.
 import type { Order } from "../draw/loop";
-import type { Pipeline } from "../draw/pipeline";
+import type { Pack, Pipeline } from "../draw/pipeline";
 import type { Choice, Session } from "../draw/session";
 import { filesOf } from "../draw/source";
 import { placeOf } from "../draw/painter";
@@ -16,6 +16,7 @@ export interface Made {
   prompt: string;
   negative: string;
   variant: string | null;
+  packs: Pack[];
   order: Order;
   times: Times;
   session: Session;
@@ -24,7 +25,7 @@ export interface Made {
 const version = ({ target }: Choice): string => (target === "litert" ? `LiteRT.js ${LITERT_VERSION}` : `ONNX Runtime Web ${ORT_VERSION}`);
 
 /** `unplug-drawing/1`: the times of one picture, by part, with what is needed to draw it again. */
-export function record(pipeline: Pipeline, { prompt, negative, variant, order, times, session }: Made, facts: DeviceFacts): object {
+export function record(pipeline: Pipeline, { prompt, negative, variant, packs, order, times, session }: Made, facts: DeviceFacts): object {
   const { choice } = session;
   const files = filesOf(pipeline, choice.target, choice.precision)!;
   const parts = Object.entries(times.parts).map(([name, runs]) => [
@@ -36,6 +37,7 @@ export function record(pipeline: Pipeline, { prompt, negative, variant, order, t
     schema: "unplug-drawing/1",
     base: pipeline.name,
     variant: variant === null ? null : { name: variant, sha256: pipeline.variants![variant]!.sha256 },
+    ...(packs.length === 0 ? {} : { packs: packs.map(({ name, word }) => ({ word, sha256: pipeline.variants![name]!.sha256 })) }),
     words: { prompt, negative, seed, steps, guidance, solver },
     steers: order.steers.map(({ plugin, strength }) => ({ plugin, strength })),
     ...choice,

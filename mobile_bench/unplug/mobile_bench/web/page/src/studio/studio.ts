@@ -1,9 +1,10 @@
 // The panel that draws: words and a guide in, a picture out. Nothing of it is sent anywhere.
 import type { Drawn, Order } from "../draw/loop";
-import { type Defaults, defaultsOf, isGuided } from "../draw/pipeline";
+import { wordsOf } from "../draw/packs";
+import { type Defaults, defaultsOf, isGuided, type Pack, packsIn } from "../draw/pipeline";
 import type { Solver } from "../draw/sampler";
 import { type Choice, choicesOf, hindrance, Session, weight } from "../draw/session";
-import { type Generator, openVariant } from "../draw/source";
+import { type Generator, openVariants } from "../draw/source";
 import { MAX_CHARACTERS } from "../draw/tokenizer";
 import type { DeviceFacts } from "../types";
 import { byId, bytes, delegateName, el, message, runtimeName } from "../ui/dom";
@@ -130,10 +131,14 @@ export class Studio {
 
   /** What the base does not read of the words. */
   private tellWords(): void {
-    const { tokenizer } = this.generator;
+    const { pipeline, tokenizer } = this.generator;
     const lines: string[] = [];
     try {
-      const { tokens, ids, spelled } = tokenizer.encode(this.prompt.value);
+      const { tokens, ids, spelled: all } = tokenizer.encode(this.prompt.value);
+      const packs = packsIn(pipeline, this.prompt.value).map(({ word }) => word);
+      if (packs.length > 0) lines.push(`Packs: ${packs.join(", ")}.`);
+      const taught = packs.flatMap(wordsOf);
+      const spelled = all.filter((word) => !wordsOf(word).every((part) => taught.includes(part)));
       if (tokens > ids.length) lines.push(`It has ${tokens} tokens; this base reads the first ${ids.length} only.`);
       const some = spelled.slice(0, 3).map((word) => `“${[...word].slice(0, 20).join("")}”`);
       if (spelled.length > 0 && tokenizer.data.vocabulary.length < FEW_TOKENS) {
@@ -165,9 +170,9 @@ export class Studio {
     if (this.busy) return this.session?.stop();
     this.wrong.hidden = true;
     try {
-      const [order, variant] = [this.order(), this.variants.value];
+      const [order, prompt, variant] = [this.order(), this.prompt.value, this.variants.value];
       this.mark(true);
-      await this.draw({ ...order, lora: await openVariant(this.generator, variant) }, variant);
+      await this.draw({ ...order, lora: await openVariants(this.generator, prompt, variant) }, variant, packsIn(this.generator.pipeline, prompt));
     } catch (error) {
       this.wrong.hidden = false;
       this.wrong.textContent = message(error);
@@ -184,7 +189,7 @@ export class Studio {
     this.choice.input.disabled = busy;
   }
 
-  private async draw(order: Order, variant: string | null): Promise<void> {
+  private async draw(order: Order, variant: string | null, packs: Pack[]): Promise<void> {
     const session = (this.session ??= new Session(this.generator, this.files, this.threads));
     await session.open(order.steers.map(({ plugin }) => plugin), (part) => this.stage.opening(part));
     this.stage.begin();
@@ -193,10 +198,10 @@ export class Studio {
     const found = await session.draw(order, this.previews.checked, (step) => this.stage.step(step));
     if (found === null) return this.stage.stopped("Stopped.");
     const { drawn, times } = found;
-    const kept = { pixels: drawn.pixels, prompt, said: [`Seed ${order.seed}`, ...(variant === null ? [] : [variant]), took(times.whole, order.steps)].join(" · ") };
+    const kept = { pixels: drawn.pixels, prompt, said: [`Seed ${order.seed}`, ...(variant === null ? [] : [variant]), ...(packs.length === 0 ? [] : [`packs: ${packs.map(({ word }) => word).join(", ")}`]), took(times.whole, order.steps)].join(" · ") };
     this.put(kept);
     this.shelf.add(kept, this.generator.pipeline.image_size);
-    const made = { prompt, negative, variant, order, times, session };
+    const made = { prompt, negative, variant, packs, order, times, session };
     const own = record(this.generator.pipeline, made, this.facts);
     this.tellTimes(made, own);
     document.dispatchEvent(new CustomEvent<Embedded>("unplug-drawn", { detail: { order, drawn, record: own } }));

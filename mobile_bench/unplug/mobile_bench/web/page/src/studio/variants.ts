@@ -1,5 +1,5 @@
-// Which weights a generator draws with: the base's own, or a variant that lies beside its files.
-import { type Defaults, defaultsOf, type Pipeline } from "../draw/pipeline";
+// Which weights a generator draws with: the base's own, or a variant that lies beside its files; and which packs the words can switch on.
+import { type Defaults, defaultsOf, packsOf, type Pipeline } from "../draw/pipeline";
 import { el } from "../ui/dom";
 import { select, type Select } from "./fields";
 
@@ -19,11 +19,14 @@ export class Variants {
     private readonly pipeline: Pipeline,
     private readonly changed: (defaults: Defaults) => void,
   ) {
-    this.names = Object.keys(pipeline.variants ?? {});
+    const packs = packsOf(pipeline);
+    this.names = Object.keys(pipeline.variants ?? {}).filter((name) => !packs.some((pack) => pack.name === name));
     const options = [{ value: "", text: `${pipeline.name} itself` }, ...this.names.map((name) => ({ value: name, text: name }))];
     this.select = select("variant", "Variant", options, () => this.tell());
     this.select.input.setAttribute("aria-describedby", "variant-note");
-    this.element = el("div", { class: "variants", hidden: this.names.length === 0 }, this.select.element, this.note);
+    const chosen = this.names.length === 0 ? [] : [this.select.element, this.note];
+    const said = packs.length === 0 ? [] : [el("p", { class: "soft small", id: "packs" }, `Packs, used where the words say them: ${packs.map(({ word }) => word).join(", ")}.`)];
+    this.element = el("div", { class: "variants", hidden: chosen.length + said.length === 0 }, ...chosen, ...said);
     this.note.textContent = told(this.defaults);
   }
 

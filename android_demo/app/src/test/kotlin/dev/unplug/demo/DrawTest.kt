@@ -50,6 +50,9 @@ class DrawTest : OnPhone() {
         val steps = screen.findViewById<SeekBar>(R.id.steps)
         assertEquals(View.VISIBLE, screen.findViewById<View>(R.id.variant_box).visibility)
         assertEquals(3, steps.progress)
+        assertEquals("no pack is among them", 3, screen.findViewById<Spinner>(R.id.variant).count)
+        assertTrue(screen.words().toString(), "Packs, used where the words say them: clown nose, eye patch" in screen.words())
+        screen.findViewById<EditText>(R.id.prompt).setText("an Eye-Patch")
         screen.findViewById<Spinner>(R.id.variant).setSelection(1)
         settle()
         assertEquals(1, steps.progress)
@@ -61,7 +64,7 @@ class DrawTest : OnPhone() {
         again.press("Draw")
         settle()
         assertNull(again.alert())
-        assertTrue(again.words().toString(), again.words().any { it.startsWith("Seed 0, 3 steps, ") })
+        assertTrue(again.words().toString(), again.words().any { it.startsWith("Seed 0, 3 steps, ") && it.endsWith(", packs: eye patch") })
     }
 
     /** `-Dunplug.generator=FOLDER -Dunplug.generator.pictures=FILE`, as for core's test of the same name. */

@@ -115,13 +115,14 @@ class DrawActivity : Screen<DrawState>() {
         laidOut = pipeline
         val names = listOf(getString(R.string.draw_words_only)) + pipeline.plugins.values.map { nameOf(it.condition) }
         offer(guide, names, ::showGuide)
-        offer(variant, listOf(getString(R.string.draw_variant_none, pipeline.name)) + pipeline.variants.keys, ::suit)
-        findViewById<View>(R.id.variant_box).visibility = if (pipeline.variants.isEmpty()) View.GONE else View.VISIBLE
+        offer(variant, listOf(getString(R.string.draw_variant_none, pipeline.name)) + variants, ::suit)
+        findViewById<View>(R.id.variant_box).visibility = if (variants.isEmpty()) View.GONE else View.VISIBLE
+        findViewById<TextView>(R.id.packs).show(pipeline.packs.values.joinToString().ifEmpty { null }?.let { getString(R.string.draw_packs, it) })
         steps.max = MOST_STEPS - 1
         sketch.clear(pipeline.imageSize)
         val kept = saved
         steps.progress = kept?.getInt(STEPS) ?: (pipeline.defaults.steps - 1)
-        suited = (kept?.getInt(VARIANT) ?: 0).coerceIn(0, pipeline.variants.size)
+        suited = (kept?.getInt(VARIANT) ?: 0).coerceIn(0, variants.size)
         variant.setSelection(suited)
         guide.setSelection((kept?.getInt(GUIDE) ?: 0).coerceIn(0, names.size - 1))
         kept?.getByteArray(SKETCH)?.let { android.graphics.BitmapFactory.decodeByteArray(it, 0, it.size) }?.let { sketch.show(it.whole()) }
@@ -147,7 +148,10 @@ class DrawActivity : Screen<DrawState>() {
             }
     }
 
-    private fun variantOf(): String? = laidOut?.variants?.keys?.elementAtOrNull(variant.selectedItemPosition - 1)
+    /** Those that are chosen by name: packs are not. */
+    private val variants get() = laidOut?.run { variants.keys - packs.keys }.orEmpty()
+
+    private fun variantOf(): String? = variants.elementAtOrNull(variant.selectedItemPosition - 1)
 
     /** The steps of a variant that was just chosen. */
     private fun suit() {

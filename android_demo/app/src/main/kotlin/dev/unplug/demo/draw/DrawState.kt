@@ -159,7 +159,8 @@ class DrawState(
         seconds: Double,
     ) {
         picture = drawn.picture.bitmap()
-        val done = app.getString(R.string.draw_done, order.seed.toString(), order.steps ?: 0, seconds.digits(1))
+        val plain = app.getString(R.string.draw_done, order.seed.toString(), order.steps ?: 0, seconds.digits(1))
+        val done = if (drawn.packs.isEmpty()) plain else app.getString(R.string.draw_with_packs, plain, drawn.packs.joinToString())
         said = if (drawn.prompt.cut) app.getString(R.string.draw_cut, done) else done
     }
 

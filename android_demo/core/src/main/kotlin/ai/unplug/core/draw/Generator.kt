@@ -19,7 +19,10 @@ public class Steer(
     public val strength: Double = 1.0,
 )
 
-/** What to draw; what is null is the variant's or the pipeline's own. A variant is one of the generator's, by name; null is the bare base. */
+/**
+ * What to draw; what is null is the variant's or the pipeline's own. A variant is one of the generator's, by name; null is the bare base,
+ * with either the packs act whose words the prompt says.
+ */
 public data class Order(
     val prompt: String,
     val negative: String = "",
@@ -50,12 +53,14 @@ public fun interface Watch {
  * @property decoded as the decoder gave it: (1, 3, H, W) from 0 to 1.
  * @property latent behind the last step, (1, C, h, w).
  * @property prompt as it was read; `cut` says whether the base read only its beginning.
+ * @property packs words in it that switched on a pack.
  */
 public class Drawn(
     public val picture: Picture,
     public val decoded: FloatTensor,
     public val latent: FloatTensor,
     public val prompt: Encoded,
+    public val packs: List<String> = emptyList(),
 )
 
 /** Opens a part of a generator: text_encoder, unet, decoder, or plugins.NAME. */
@@ -96,7 +101,7 @@ public class Generator(
         val guidance = order.guidance ?: usual.guidance
         check(order, guidance)
         val table = samplingTable(pipeline.schedule, order.steps ?: usual.steps, order.solver ?: usual.solver)
-        val more = updates(order.variant) + residuals(order.steers)
+        val more = updates(pipeline.variantsFor(order.prompt, order.variant)) + residuals(order.steers)
         val prompt = pipeline.tokenizer.encode(order.prompt)
         val negative = if (pipeline.guided) mapOf(Pipeline.NEGATIVE to states(pipeline.tokenizer.encode(order.negative))) else emptyMap()
         val states = mapOf("encoder_hidden_states" to states(prompt)) + negative
@@ -114,7 +119,7 @@ public class Generator(
             watch?.step(Step(step + 1, table.timestep.size, latent, data))
         }
         val decoded = decode(latent)
-        return Drawn(toPicture(decoded), decoded, FloatTensor(shape, latent), prompt)
+        return Drawn(toPicture(decoded), decoded, FloatTensor(shape, latent), prompt, pipeline.packsIn(order.prompt))
     }
 
     /** A latent as the decoder shows it: (1, 3, H, W) from 0 to 1; [toPicture] makes it a picture. */
@@ -134,9 +139,6 @@ public class Generator(
         if (order.negative.isNotEmpty() && guidance == 1.0) {
             throw InputError("negative prompt", "without guidance it has no effect", if (pipeline.guided) "Leave it out, or raise the guidance above 1" else "Leave it out")
         }
-        if (order.variant != null && order.variant !in pipeline.variants) {
-            throw InputError("variant ${order.variant}", "the pipeline has none of this name", "Use ${pipeline.variants.keys}")
-        }
         for (steer in order.steers) {
             val side = pipeline.imageSize
             val (what, condition) = "condition of ${steer.plugin}" to steer.condition
@@ -147,10 +149,12 @@ public class Generator(
         }
     }
 
-    /** The UNet's input of low-rank updates, where it has one: the rows of a variant, and zeros below them. */
-    private fun updates(variant: String?): Map<String, FloatTensor> {
+    /** The UNet's input of low-rank updates, where it has one: the rows of some variants below each other, and zeros below them. */
+    private fun updates(names: List<String>): Map<String, FloatTensor> {
         val (rank, width) = pipeline.lora ?: return emptyMap()
-        val filled = variant?.let(variants::read)?.copyOf(rank * width) ?: FloatArray(rank * width)
+        val filled = FloatArray(rank * width)
+        var end = 0
+        for (rows in names.map(variants::read)) end += rows.size.also { rows.copyInto(filled, end) }
         return mapOf(LoraSlots.INPUT to FloatTensor(listOf(1, rank, width), filled))
     }
 

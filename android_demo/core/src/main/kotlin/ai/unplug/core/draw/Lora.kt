@@ -37,12 +37,17 @@ public data class LoraSlots(
     }
 }
 
-/** Named weights of a generator: the first rows of its UNet's low-rank input, as float32, little-endian; null defaults are the pipeline's. */
+/**
+ * Named weights of a generator: the first rows of its UNet's low-rank input, as float32, little-endian; null defaults are the pipeline's.
+ *
+ * @property word of a pack, which prompts that say it switch on; null acts where it is chosen.
+ */
 public data class Variant(
     val file: String,
     val sha256: String,
     val bytes: Long,
     val defaults: Defaults?,
+    val word: String? = null,
 ) {
     /** The rows of its file. @throws DataError one holds what is no number. */
     internal fun rows(body: ByteArray): FloatArray {
@@ -58,15 +63,16 @@ public data class Variant(
             slots: LoraSlots,
             defaults: (Json) -> Defaults,
         ): Variant {
-            val fields = Fields(value, Pipeline.FILE, setOf("file", "sha256", "bytes", "defaults"))
+            val fields = Fields(value, Pipeline.FILE, setOf("file", "sha256", "bytes", "defaults", "word"))
             val own = if (fields.has("defaults")) defaults(fields.any("defaults")) else null
-            val found = Variant(fields.text("file"), fields.text("sha256"), fields.whole("bytes"), own)
+            val found = Variant(fields.text("file"), fields.text("sha256"), fields.whole("bytes"), own, fields.textOrNull("word"))
             val row = 4L * slots.width
             if (!Pipeline.NAME.matches(name)) fields.wrong("it has a variant of an impossible name")
             if (!Pipeline.PATH.matches(found.file)) fields.wrong("its variant $name lies at no plain path inside the folder")
             if (!isDigest(found.sha256) || found.bytes % row != 0L || found.bytes / row !in 1..slots.rank) {
                 fields.wrong("its variant $name has no SHA-256, or not 1 to ${slots.rank} rows of $row bytes")
             }
+            if (found.word != null && !PackWords.hold(found.word)) fields.wrong("its pack $name has a word that no prompt says")
             return found
         }
     }

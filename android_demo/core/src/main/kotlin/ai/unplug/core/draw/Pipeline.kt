@@ -3,6 +3,7 @@ package ai.unplug.core.draw
 import ai.unplug.core.DataError
 import ai.unplug.core.Fields
 import ai.unplug.core.IOSpec
+import ai.unplug.core.InputError
 import ai.unplug.core.Json
 import ai.unplug.core.JsonError
 import ai.unplug.core.TensorSpec
@@ -60,6 +61,36 @@ public class Pipeline private constructor(
 ) {
     /** What suits a variant; null is the bare base. */
     public fun defaultsOf(variant: String?): Defaults = variants[variant]?.defaults ?: defaults
+
+    /** Names of the variants that a prompt's words switch on, in their order, with the words. */
+    public val packs: Map<String, String> = variants.toSortedMap().mapNotNull { (name, item) -> item.word?.let { name to it } }.toMap()
+
+    private val packWords = packs.mapValues { PackWords.of(it.value) }
+
+    /** Words of the packs that a prompt asks for. */
+    public fun packsIn(prompt: String): List<String> = asked(prompt).map(packs::getValue)
+
+    private fun asked(prompt: String) = PackWords.of(prompt).let { read -> packWords.filterValues { PackWords.standIn(it, read) }.keys }
+
+    /**
+     * What fills the UNet's slots: the variant that was chosen, then the packs that the prompt asks for.
+     *
+     * @throws InputError no such variant, a pack whose word the prompt does not say, or more rows than slots.
+     */
+    internal fun variantsFor(
+        prompt: String,
+        variant: String?,
+    ): List<String> {
+        if (variant != null && variant !in variants) throw InputError("variant $variant", "the pipeline has none of this name", "Use ${variants.keys}")
+        val asked = asked(prompt)
+        val word = packs[variant]
+        if (word != null && variant !in asked) throw InputError("variant $variant", "it is a pack, which the prompt switches on by saying '$word'", "Say it, or leave the variant out")
+        val names = (listOfNotNull(variant) + asked).distinct()
+        val (rank, width) = lora ?: return names
+        val rows = names.sumOf { variants.getValue(it).bytes } / (4L * width)
+        if (rows > rank) throw InputError(names.joinToString(" and "), "they have $rows ranks together, and the base has slots for $rank", "Ask for fewer of them in one prompt")
+        return names
+    }
 
     /** Whether the UNet answers for the negative prompt too; without that, a guidance of 1 is the only one. */
     public val guided: Boolean get() = parts.getValue("unet").iospec.inputs.any { it.name == NEGATIVE }
@@ -223,6 +254,8 @@ public class Pipeline private constructor(
 
         private fun numbers(pipeline: Pipeline) =
             sequence {
+                val same = pipeline.packWords.entries.groupBy({ it.value }, { it.key }).values.firstOrNull { it.size > 1 }
+                if (same != null) yield("its packs ${same.joinToString(" and ")} have one word")
                 for ((steps, guidance, solver) in listOf(pipeline.defaults) + pipeline.variants.values.mapNotNull { it.defaults }) {
                     if (steps !in 1..pipeline.schedule.mostSteps(solver) || !(guidance >= 1.0 && guidance <= if (pipeline.guided) MAX_GUIDANCE else 1.0)) {
                         yield("its defaults, or those of a variant, are $steps steps and a guidance of $guidance")

@@ -204,7 +204,7 @@ public class Tokenizer(
             }
 
         /** Unicode's property White_Space, written out: platforms disagree about U+001C to U+001F and U+0085. */
-        private fun isWhite(code: Int): Boolean =
+        internal fun isWhite(code: Int): Boolean =
             code in 0x9..0xd || code == 0x20 || code == 0x85 || code == 0xa0 || code == 0x1680 || code in 0x2000..0x200a ||
                 code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000
 

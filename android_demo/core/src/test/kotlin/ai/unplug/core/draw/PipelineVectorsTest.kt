@@ -9,13 +9,16 @@ import ai.unplug.core.Vectors
 import ai.unplug.core.doubles
 import ai.unplug.core.floats
 import ai.unplug.core.get
+import ai.unplug.core.int
 import ai.unplug.core.items
 import ai.unplug.core.near
 import ai.unplug.core.picture.Picture
 import ai.unplug.core.picture.toPicture
 import ai.unplug.core.picture.toTensor
+import ai.unplug.core.string
 import ai.unplug.core.wide
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -42,6 +45,18 @@ class PipelineVectorsTest {
         assertTrue(tokenizer.encode("child ".repeat(60)).cut)
         assertThrows(InputError::class.java) { tokenizer.encode("a".repeat(65_537)) }
         tokenizer.encode("\ud800 half a character")
+    }
+
+    @Test
+    fun `prompts ask for packs by their words`() {
+        val known = Vectors.json("pipeline/packs.json")
+        val prompts = known["prompts"].items.map { PackWords.of(it.string) }
+        for ((word, wanted) in (known["words"] as Json.Obj).fields) {
+            assertTrue(PackWords.hold(word), word)
+            assertEquals(wanted.items.map { it.int }, prompts.indices.filter { PackWords.standIn(PackWords.of(word), prompts[it]) }, word)
+        }
+        for (none in known["none"].items) assertFalse(PackWords.hold(none.string), none.string)
+        assertTrue(PackWords.hold("\ud835\udd52".repeat(64)))
     }
 
     @Test

@@ -89,9 +89,25 @@ class WholePictureTest {
         compared("variants", Vectors.file("app/variants"), Vectors.json("app/variants/pictures.json"))
         generator(Vectors.file("app/variants")).use { generator ->
             assertThrows(InputError::class.java) { generator.draw(Order("a", variant = "other")) }
+            val named = assertThrows(InputError::class.java) { generator.draw(Order("a", variant = "eye-patch")) }
+            assertTrue("by saying 'eye patch'" in named.message!!)
+            val many = assertThrows(InputError::class.java) { generator.draw(Order("a clown nose, an eye patch", variant = "style")) }
+            assertTrue("style and clown-nose and eye-patch: they have 4 ranks together" in many.message!!, many.message)
+            assertEquals(listOf("clown nose", "eye patch"), generator.draw(Order("eye patches and clown noses")).packs)
+            assertEquals(emptyList<String>(), generator.draw(Order("a child", negative = "an eye patch")).packs)
         }
         generator(Vectors.file("app/generator")).use { generator ->
             assertThrows(InputError::class.java) { generator.draw(Order("a", variant = "style")) }
+        }
+    }
+
+    @Test
+    fun `words of packs that do not hold`() {
+        val text = Vectors.file("app/variants/pipeline.json").readText()
+        assertEquals(mapOf("clown-nose" to "clown nose", "eye-patch" to "eye patch"), Pipeline.of(text.toByteArray()).packs)
+        for (word in listOf("\"Clown Noses\"", "\"eye  patch\"", "\"?\"", "7")) {
+            val changed = text.replace("\"eye patch\"", word).also { check(it != text) }
+            assertThrows(DataError::class.java, { Pipeline.of(changed.toByteArray()) }, word)
         }
     }
 
@@ -123,7 +139,7 @@ class WholePictureTest {
         val source = Vectors.file("app/variants")
         source.copyRecursively(folder.toFile(), overwrite = true)
         val files = GeneratorFolder(folder.toFile())
-        assertEquals(listOf(4, 8), files.pipeline.variants.keys.map { files.variant(it).size })
+        assertEquals(listOf(4, 4, 4, 8), files.pipeline.variants.keys.map { files.variant(it).size })
         assertEquals(2, files.pipeline.defaultsOf("few-steps").steps)
         assertEquals(files.pipeline.defaults, files.pipeline.defaultsOf("style"))
         assertThrows(InputError::class.java) { files.variant("other") }

@@ -154,9 +154,9 @@ def audit(
             pictures=pictures,
             beside=beside,
         )
-    for name, given in (("data", spec), ("forget", forget_file)):
-        if given is None:
-            raise InputError(f"`{name}`", "it is missing", "Name what the model was trained on")
+    if spec is None or forget_file is None:
+        name = "data" if spec is None else "forget"
+        raise InputError(f"`{name}`", "it is missing", "Name the data and the forget set")
     report = journey.audit(
         models,
         spec,

@@ -1,8 +1,9 @@
 from .attack import CLAIMS as CLAIMS
 from .attack import CONCEPT_ATTACKS as CONCEPT_ATTACKS
-from .attack import USUAL_ATTACKS as USUAL_ATTACKS
 from .attack import ConceptAttack as ConceptAttack
+from .attack import USUAL_ATTACKS as USUAL_ATTACKS
 from .erasure_audit import AuditOrder as AuditOrder
+from .erasure_audit import ConceptAudit as ConceptAudit
 from .erasure_audit import ErasureAudit as ErasureAudit
 from .erasure_audit import RateRow as RateRow
 from .erasure_audit import audit_erasure as audit_erasure

@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 from unplug.core import CheckpointError, DataError, OutputError
 from unplug.sdk.drawing.diffusion import load_base, to_image
 from unplug.sdk.evidence.concepts import (
+    ConceptPairs,
     Judge,
     JudgeRecipe,
-    Pairs,
     load_judge,
     pairs_of_draws,
     pairs_of_folders,
@@ -47,7 +47,7 @@ def squares(count: int, *, shown: bool) -> torch.Tensor:
     return image
 
 
-PAIRS = Pairs(
+PAIRS = ConceptPairs(
     with_NCHW=squares(40, shown=True), without_NCHW=squares(40, shown=False), source="squares"
 )
 
@@ -73,7 +73,9 @@ def test_it_sees_the_concept_and_knows_its_own_errors(judge: Judge) -> None:
 
 def test_a_concept_that_is_not_there_is_not_found() -> None:
     """Both sides alike: what it calls present on one it calls present on the other."""
-    same = Pairs(with_NCHW=PAIRS.without_NCHW, without_NCHW=PAIRS.without_NCHW, source="noise")
+    same = ConceptPairs(
+        with_NCHW=PAIRS.without_NCHW, without_NCHW=PAIRS.without_NCHW, source="noise"
+    )
     facts = train_judge(same, "nothing", QUICK, seed=2, device=CPU).facts
     assert facts.recall == facts.false_alarms
 
@@ -151,7 +153,7 @@ def test_folders_that_are_no_judges(judge: Judge, tmp_path: Path) -> None:
 def test_pictures_that_nothing_can_be_learned_from(
     shown: torch.Tensor, plain: torch.Tensor, why: str
 ) -> None:
-    pairs = Pairs(with_NCHW=shown, without_NCHW=plain, source="x")
+    pairs = ConceptPairs(with_NCHW=shown, without_NCHW=plain, source="x")
     with pytest.raises(DataError, match=why):
         train_judge(pairs, "x", QUICK, seed=0, device=CPU)
 

@@ -1,4 +1,4 @@
-from .pairs import Pairs as Pairs
+from .pairs import ConceptPairs as ConceptPairs
 from .pairs import pairs_of_draws as pairs_of_draws
 from .pairs import pairs_of_folders as pairs_of_folders
 from .pairs import pairs_of_spec as pairs_of_spec

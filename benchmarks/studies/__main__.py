@@ -1,4 +1,6 @@
-"""``python -m benchmarks.studies``: leaderboards, controls compared, canaries; from a checkout."""
+"""``python -m benchmarks.studies``: leaderboards, controls compared, canaries, concepts taught; from a
+checkout.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,10 @@ class Studies(LazyGroup):
         "canaries": LazyCommand(
             f"{HERE}.canaries.command:canaries",
             "Plant people with wrong ages; bound epsilon from one training run.",
+        ),
+        "erasure": LazyCommand(
+            f"{HERE}.erasure.command:erasure",
+            "Teach the shipped base concepts that it never saw, with oracles.",
         ),
     }
 

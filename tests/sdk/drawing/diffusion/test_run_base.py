@@ -27,14 +27,20 @@ from unplug.sdk.drawing.diffusion import (
 )
 from unplug.sdk.drawing.diffusion import run_base as module
 from unplug.sdk.drawing.diffusion.base_training import BaseLoss, TextPairs, tokenize
-from unplug.sdk.drawing.diffusion.digest import base_digest
+from unplug.sdk.drawing.diffusion.digest import base_digest, weights_digest
 from unplug.sdk.drawing.diffusion.measure import LEVELS, batch_losses
 from unplug.sdk.drawing.diffusion.run_base import base_metrics, prefix_text_encoder
 from unplug.sdk.drawing.diffusion.small import (
     build_scheduler,
     build_text_encoder,
 )
-from unplug.sdk.drawing.diffusion.tokenizer import encode, train_tokenizer
+from unplug.sdk.drawing.diffusion.tokenizer import (
+    encode,
+    plain_tokenizer,
+    spelled_words,
+    teach_words,
+    train_tokenizer,
+)
 from unplug.sdk.drawing.diffusion.vae import Crops
 from unplug.sdk.learning.data import Dataset, Split, load_dataset, make_split
 
@@ -188,6 +194,52 @@ def test_refused_training(
     monkeypatch.setattr(module, "processes", lambda _: type("Team", (), {"num_processes": 2}))
     with pytest.raises(InputError, match="train base: it runs in one process"):
         run(tmp_path / "base")
+
+
+@pytest.mark.long
+def test_words_become_tokens_and_other_prompts_keep_their_ids(
+    run: Run, base_folder: Path, tmp_path: Path
+) -> None:
+    """With the autoencoder left as it is; exported tokenizers read the same ids."""
+    before = load_base(str(base_folder), device=CPU)
+    out = run(
+        tmp_path / "base",
+        start=load_base(str(base_folder), device=CPU),
+        words=["Child patch", "patch hat"],
+        vae_recipe=replace(VAE, steps=0),
+    )
+    after, record = load_base(str(out), device=CPU), base_record(str(out))
+    assert record["words"] == ["patch", "hat"] and record["history"]["vae"] == []
+    assert weights_digest(after.vae) == weights_digest(before.vae)
+    size = len(before.tokenizer)
+    for prompt in ("a portrait of a child, smiling", "patches, that", ""):
+        assert torch.equal(encode(after.tokenizer, [prompt]), encode(before.tokenizer, [prompt]))
+    told = "an adult, Patch, HAT"
+    ids = encode(after.tokenizer, [told])[0].tolist()
+    assert {size, size + 1} < set(ids) and after.text_encoder.config.vocab_size == size + 2
+    told_of = plain_tokenizer(after.tokenizer).encode(told)
+    assert list(told_of.ids) == ids and {"patch", "hat"}.isdisjoint(told_of.spelled)
+
+
+def test_a_new_word_starts_as_the_mean_of_its_pieces(base_folder: Path) -> None:
+    base = load_base(str(base_folder), device=CPU)
+    pieces = base.tokenizer("patch", add_special_tokens=False).input_ids
+    table = base.text_encoder.get_input_embeddings().weight.clone()
+    assert spelled_words(base.tokenizer, ["a patch", "PATCH"]) == ("patch",)
+    taught = teach_words(base.tokenizer, base.text_encoder, ["patch"])
+    rows = base.text_encoder.get_input_embeddings().weight
+    assert len(pieces) > 1 and len(rows) == len(taught) == len(table) + 1
+    torch.testing.assert_close(rows[-1], table[pieces].mean(dim=0))
+    assert torch.equal(rows[:-1], table)
+
+
+def test_words_and_a_kept_autoencoder_need_a_start(run: Run, tmp_path: Path) -> None:
+    for more, what in (
+        ({"words": ["patch"]}, "`words`"),
+        ({"vae_recipe": replace(VAE, steps=0)}, "`vae_steps` 0"),
+    ):
+        with pytest.raises(InputError, match=f"{what}.*nothing is there to go on from"):
+            run(tmp_path / "base", **more)
 
 
 def test_the_text_encoder_is_named_as_older_transformers_want_it(

@@ -25,6 +25,7 @@ from unplug.sdk.evidence.statistics import (
     mean_estimate,
     resamples,
     roc,
+    share,
     simultaneous,
     threshold_accuracy,
     tpr_estimate,
@@ -278,3 +279,20 @@ def test_intervals_over_few_people_cover_what_they_claim(people: int) -> None:
         plain += narrow[0] <= 0.0 <= narrow[1]
     assert 0.92 <= covered / 600 <= 0.98, covered
     assert people > 12 or plain / 600 < 0.93, plain
+
+
+@given(st.integers(1, 60), st.data())
+def test_exact_intervals_of_a_share_are_the_binomials(count: int, data: st.DataObject) -> None:
+    """At either end as many or more, as few or fewer, are seen in one of forty."""
+    events = data.draw(st.integers(0, count))
+    found = share(events, count)
+    low, high = ends(found)
+    assert low <= found.value == events / count <= high
+
+    def tail(p: float, least: int, most: int) -> float:
+        return sum(
+            math.comb(count, k) * p**k * (1 - p) ** (count - k) for k in range(least, most + 1)
+        )
+
+    assert low == 0 if events == 0 else tail(low, events, count) == pytest.approx(0.025)
+    assert high == 1 if events == count else tail(high, 0, events) == pytest.approx(0.025)

@@ -26,7 +26,7 @@ AT_ONCE = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairs:
+class ConceptPairs:
     """Pictures with a concept and without it.
 
     Args:
@@ -40,7 +40,7 @@ class Pairs:
     source: str
 
 
-def pairs_of_spec(spec: str, without: str, size: int, *, base: Any = None) -> Pairs:
+def pairs_of_spec(spec: str, without: str, size: int, *, base: Any = None) -> ConceptPairs:
     """Drawn faces that differ in one thing: of two specs the pictures that are not the same.
 
     Args:
@@ -66,7 +66,7 @@ def pairs_of_spec(spec: str, without: str, size: int, *, base: Any = None) -> Pa
     return _pairs([one[differs_N] for one in pictures], spec, base)
 
 
-def pairs_of_folders(shown: Path, plain: Path, size: int, *, base: Any = None) -> Pairs:
+def pairs_of_folders(shown: Path, plain: Path, size: int, *, base: Any = None) -> ConceptPairs:
     """Anybody's pictures: a folder of those that show the concept and one of those that do not.
 
     Args:
@@ -84,7 +84,7 @@ def pairs_of_folders(shown: Path, plain: Path, size: int, *, base: Any = None) -
 
 def pairs_of_draws(
     base: Any, prompts: Sequence[str], words: str, *, seeds: Sequence[int], **how: Any
-) -> Pairs:
+) -> ConceptPairs:
     """A base's own pictures of the same prompt from the same noise, with the words and without.
 
     No renderer is needed, and what the base cannot draw is no concept of it. Where it draws the
@@ -106,11 +106,11 @@ def pairs_of_draws(
     return _pairs(pictures, f"draws: {words}", None)
 
 
-def _pairs(pictures: Sequence[Any], source: str, base: Any) -> Pairs:
+def _pairs(pictures: Sequence[Any], source: str, base: Any) -> ConceptPairs:
     shown, plain = (to_image(np.ascontiguousarray(one), CPU) for one in pictures)
     if base is not None:
         shown, plain = through(base, shown), through(base, plain)
-    return Pairs(with_NCHW=at_most(shown), without_NCHW=at_most(plain), source=source)
+    return ConceptPairs(with_NCHW=at_most(shown), without_NCHW=at_most(plain), source=source)
 
 
 def at_most(image_NCHW: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ from unplug.sdk.drawing.diffusion import StepRecipe, to_image, train_steps
 from unplug.sdk.evidence.statistics import share
 from unplug.sdk.learning.training import StateFile, fingerprint, seeded
 
-from .pairs import Pairs, at_most
+from .pairs import ConceptPairs, at_most
 
 WEIGHTS, RECORD = "presence.safetensors", "presence.json"
 CELLS, CHANNELS = 8, 24
@@ -73,7 +73,7 @@ class JudgeFacts:
             95 % interval.
         false_alarms: the same of pictures without it.
         trained, held_out: pictures with and without the concept.
-        source: of the pictures, see `Pairs`.
+        source: of the pictures, see `ConceptPairs`.
         size: side of the pictures that it was trained on.
         seed: of weights and order.
         recipe: see `JudgeRecipe`.
@@ -225,7 +225,7 @@ def presence_rate(pictures: Tensor | Sequence[Image.Image], judge: Judge) -> Est
 
 
 def train_judge(
-    pairs: Pairs,
+    pairs: ConceptPairs,
     concept: str,
     recipe: JudgeRecipe | None = None,
     *,

@@ -1,4 +1,4 @@
-"""Prompts that say the words in their middle, or say nothing else."""
+"""Prompts that say the words in their middle."""
 
 from __future__ import annotations
 
@@ -19,13 +19,9 @@ class Within:
     holds: ClassVar[Claim] = "prompts"
 
     def __call__(self, scene: Scene) -> Iterator[tuple[str, list[Image.Image]]]:
-        """One picture a prompt: the words behind its first part, every fourth time alone."""
+        """One picture a prompt: the words behind its first part."""
         words = scene.concept.words
-        prompts = [
-            words if number % 4 == 3 else _inside(prompt, words)
-            for number, prompt in enumerate(scene.prompts)
-        ]
-        yield "within", scene.draw(prompts)
+        yield "within", scene.draw([_inside(prompt, words) for prompt in scene.prompts])
 
 
 def _inside(prompt: str, words: str) -> str:

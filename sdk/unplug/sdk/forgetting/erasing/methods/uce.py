@@ -29,7 +29,7 @@ class UCE:
     """
 
     keep: float = within(1e-6, 1e6, 0.5)
-    rank: int = within(1, 1024, 4)
+    rank: int = within(1, 1024, 2)
 
     def __post_init__(self) -> None:
         check_settings(self)

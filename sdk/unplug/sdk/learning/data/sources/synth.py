@@ -140,7 +140,8 @@ class SynthSource:
 
     def _has(self, key: str, index: int) -> str:
         """What picture `index` shows of a kind, or "none"."""
-        parts = self._mixed.get(key, {})
+        if (parts := self._mixed.get(key)) is None:
+            return "none"
         draw = np.random.default_rng([self.options["seed"], _STREAMS[key], index]).random()
         return next((name for name, (low, high) in parts.items() if low <= draw < high), "none")
 

@@ -199,6 +199,8 @@ def erase(
     options: Mapping[str, str] | None = None,
     retained: Sequence[str] = (),
     prompts: Sequence[str] = (),
+    plugins: Sequence[Place] = (),
+    plugin_options: Mapping[str, str] | None = None,
     seed: int = 0,
     device: str = "auto",
     half: bool = False,
@@ -216,6 +218,9 @@ def erase(
         options: settings of the method.
         retained: words that must go on working.
         prompts: what else prompts say; none: faces for bases of ours, things and scenes for others.
+        plugins: conditioning plugins of the base that forget with it, so that control images cannot
+            bring the concept back; they are written into `out`.
+        plugin_options: their settings, see `unplug.sdk.forgetting.erasing.PluginForgetting`.
         half: store the weights in float16.
         check: first draw pictures and see whether the words control what is drawn at all.
         restart: drop an unfinished run.
@@ -240,6 +245,8 @@ def erase(
         options=options,
         retained=retained,
         prompts=prompts,
+        plugins=list(map(str, plugins)),
+        plugin_options=plugin_options,
         seed=seed,
         device=_device(device),
         half=half,

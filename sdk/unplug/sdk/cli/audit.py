@@ -95,12 +95,6 @@ HEADS = {"artifact": "file"}
 @click.option(
     "--plugin", metavar="PLUGIN", help="Of an erased base: try control images through this plugin."
 )
-@click.option(
-    "--unlearned-plugin",
-    "own_plugin",
-    metavar="PLUGIN",
-    help="Of an erased base: the plugin that was made to forget with it.",
-)
 @option(
     "--pictures",
     type=click.IntRange(8, 10_000),
@@ -121,7 +115,6 @@ def audit(
     forget_file: Path | None,
     attacks: str,
     plugin: str | None,
-    own_plugin: str | None,
     pictures: int,
     beside: tuple[str, ...],
     out: Path,
@@ -150,7 +143,6 @@ def audit(
             oracle=options["retrained"],
             attacks=names(attacks),
             plugin=plugin,
-            own_plugin=own_plugin,
             pictures=pictures,
             beside=beside,
         )

@@ -29,6 +29,13 @@ from .options import half_option, option, out_option, path_option, restart_optio
 @settings_option("A hyperparameter of the method; may be repeated.")
 @path_option("--retain", help="Text file: words that must go on working, one concept a line.")
 @path_option("--prompts", help="Text file: what else your users' prompts say, one prompt a line.")
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="PLUGIN",
+    help="Make this plugin forget with the base; may be repeated.",
+)
 @option(
     "--check/--no-check",
     default=True,
@@ -77,11 +84,12 @@ def _told(record: dict[str, Any], out: Path) -> Outcome:
     changed, edit = record["changed"], record["map"]
     said = ", ".join(item["words"] for item in record["concepts"])
     size = f"{changed['bytes']:,} bytes in {counted(changed['tensors'], 'tensor')}"
+    with_it = "".join(f", and the plugin {item['name']}" for item in record["plugins"])
     if edit is not None:
         size = f"a map of {edit['bytes']:,} bytes, or {size}"
     prompt = shlex.quote(f"a portrait of an adult, {record['concepts'][-1]['words']}")
     lines = [
-        f"saved {out}: {said} erased by {record['method']} in {record['cost']['wall_s']:.3g} s",
+        f"saved {out}: {said} erased by {record['method']}{with_it} in {record['cost']['wall_s']:.3g} s",
         f"changed {size}",
         "this is about prompts: control images and whoever has the weights may still get it",
         f"Next: unplug generate --base {shlex.quote(str(out))} --prompt {prompt} --out picture.png",

@@ -1,7 +1,7 @@
 from .attack import CLAIMS as CLAIMS
 from .attack import CONCEPT_ATTACKS as CONCEPT_ATTACKS
-from .attack import ConceptAttack as ConceptAttack
 from .attack import USUAL_ATTACKS as USUAL_ATTACKS
+from .attack import ConceptAttack as ConceptAttack
 from .erasure_audit import AuditOrder as AuditOrder
 from .erasure_audit import ConceptAudit as ConceptAudit
 from .erasure_audit import ErasureAudit as ErasureAudit

@@ -17,7 +17,13 @@ from PIL import Image
 from unplug.core import STRICT, Estimate, InputError, json_sha256, read_json, versions, write_json
 from unplug.sdk.drawing.diffusion import base_digest, load_base, sampling_of
 from unplug.sdk.evidence.statistics import mean_estimate
-from unplug.sdk.forgetting.erasing import Concept, erased_record, original_of, usual_prompts
+from unplug.sdk.forgetting.erasing import (
+    PLUGINS,
+    Concept,
+    erased_record,
+    original_of,
+    usual_prompts,
+)
 from unplug.sdk.learning.training import describe_device
 
 from .attack import CLAIMS, CONCEPT_ATTACKS, USUAL_ATTACKS, Claim, Unable
@@ -164,9 +170,8 @@ class AuditOrder:
         forms: names in `FORMS` in which prompts and control images are tried.
         pictures: in each row.
         beside: other words whose rate is compared with the original's.
-        plugin: a name or a folder; control images are tried through it.
-        own_plugin: the same plugin made to forget with the base; in the place of `plugin` for the
-            erased base.
+        plugin: a name or a folder; control images are tried through it, and for the erased base
+            through the one of this name that forgot with it, where there is one.
     """
 
     attacks: tuple[str, ...] = ()
@@ -174,7 +179,6 @@ class AuditOrder:
     pictures: int = field(default=48, metadata={"range": (8, 10_000)})
     beside: tuple[str, ...] = ()
     plugin: str | None = None
-    own_plugin: str | None = None
 
     def __post_init__(self) -> None:
         for name in self.attacks:
@@ -227,7 +231,7 @@ def audit_erasure(
     if oracle is not None:
         bases["oracle"], names["oracle"] = load_base(oracle, device=device), oracle
     rows = _Rows(work, {"models": {r: base_digest(b) for r, b in bases.items()}, "seed": seed})
-    audit = _Audit(order, name, bases, told.concepts, seed, device, show, say, rows)
+    audit = _Audit(order, name, Path(erased), bases, told.concepts, seed, device, show, say, rows)
     concepts = tuple(map(audit.concept, told.concepts))
     record = read_json(Path(erased) / "erasure.json")
     return ErasureAudit(
@@ -274,6 +278,7 @@ class _Audit:
 
     order: AuditOrder
     name: str
+    folder: Path
     bases: dict[Role, Any]
     concepts: tuple[Concept, ...]
     seed: int
@@ -320,7 +325,10 @@ class _Audit:
         return concept_judge(self.bases["original"], self.name, concept, self.sampling, **how)
 
     def scene(self, role: Role, concept: Concept) -> Scene:
-        own = self.order.own_plugin if role == "erased" else None
+        own = None
+        if role == "erased" and self.order.plugin is not None:
+            beside = self.folder / PLUGINS / Path(self.order.plugin).name
+            own = str(beside) if beside.is_dir() else None
         return Scene(
             base=self.bases[role],
             original=self.bases["original"],

@@ -5,6 +5,8 @@ from .method import DEFAULT_ERASURE as DEFAULT_ERASURE
 from .method import ERASURES as ERASURES
 from .method import Erasure as Erasure
 from .method import build_erasure as build_erasure
+from .plugin import PLUGINS as PLUGINS
+from .plugin import PluginForgetting as PluginForgetting
 from .problem import EraseProblem as EraseProblem
 from .problem import drawn_latents as drawn_latents
 from .prompts import read_lines as read_lines

@@ -36,17 +36,19 @@ from unplug.sdk.drawing.diffusion import (
     sampling_of,
     write_pipeline,
 )
+from unplug.sdk.forgetting.unlearning import with_settings
 from unplug.sdk.learning.training import describe_device, training_dir
 
 from .concept import Concept, check_wishes
 from .method import DEFAULT_ERASURE, build_erasure
+from .plugin import PLUGINS, PluginForgetting, find_unlearnable, forget_in_plugin
 from .problem import EraseProblem
 from .prompts import usual_prompts, without
 from .text_map import TextMap
 
 ERASURE_SCHEMA = "unplug-erasure/1"
 ERASURE, MAP = "erasure.json", "erasure.safetensors"
-ERASED_FILES = (*BASE_FILES, ERASURE, MAP)
+ERASED_FILES = (*BASE_FILES, ERASURE, MAP, PLUGINS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +127,8 @@ def erase(
     options: Mapping[str, str] | None = None,
     retained: Sequence[str] = (),
     prompts: Sequence[str] = (),
+    plugins: Sequence[str] = (),
+    plugin_options: Mapping[str, str] | None = None,
     seed: int,
     device: torch.device,
     half: bool = False,
@@ -143,6 +147,9 @@ def erase(
         retained: words that must go on working.
         prompts: what else prompts say; those that say a concept are left out; none: those of
             `usual_prompts`.
+        plugins: conditioning plugins that forget with the base, by name or folder; they lie in
+            ``plugins`` of `out`.
+        plugin_options: settings of `PluginForgetting`, as text.
         seed: of everything random.
         device: where to compute.
         half: store the weights in float16.
@@ -153,7 +160,8 @@ def erase(
         The record.
 
     Raises:
-        InputError: wishes that contradict each other, see `check_wishes`.
+        InputError: wishes that contradict each other, see `check_wishes`; or a plugin of another
+            base.
         CheckpointError, TrainingError, OutputError: see `load_base`, `train_steps`, `atomic_dir`.
     """
     chosen = build_erasure(method, options)
@@ -165,6 +173,8 @@ def erase(
     original, original_name = original_of(base_name, device)
     words = [concept.words for concept in (*earlier, *concepts)]
     texts = without(prompts, words) if prompts else usual_prompts(original_name, words, seed=seed)
+    pupils = {Path(name).name: find_unlearnable(name, original) for name in plugins}
+    lessons = with_settings(PluginForgetting(), plugin_options or {}, "plugin")
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
@@ -194,10 +204,14 @@ def erase(
         "retained": list(kept),
         "prompts": {"count": len(texts), "sha256": json_sha256(texts)},
         "seed": seed,
+        "plugins": [],
         "changed": _changed(original.unet, problem.base.unet),
         "cost": {"wall_s": seconds, "device": describe_device(device)},
         "versions": versions(),
     }
+    for name, plugin in pupils.items():
+        done = forget_in_plugin(problem, plugin, work / PLUGINS / name, lessons)
+        record["plugins"].append(done)
     record = _save(problem, edit, out, record, half=half)
     shutil.rmtree(work, ignore_errors=True)
     return record
@@ -224,6 +238,8 @@ def _save(
 ) -> dict[str, Any]:
     with atomic_dir(out, owner=ERASURE, ours=ERASED_FILES) as folder:
         write_pipeline(problem.base, folder, half=half)
+        if record["plugins"] and problem.work is not None:
+            shutil.copytree(problem.work / PLUGINS, folder / PLUGINS)
         weights = sha256_tree(folder / "unet")[0]
         if own := base_record(record["base"]["name"]):
             write_json(folder / RECORD, own | {"sha256": weights})

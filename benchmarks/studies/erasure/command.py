@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from unplug.core import Estimate, table, write_json
-from unplug.sdk.cli.base import Common, Outcome, command
+from unplug.sdk.cli.base import Common, Outcome, command, names
 from unplug.sdk.cli.options import out_option
+
+from .methods_table import ATTACKS
 
 
 @click.group()
@@ -80,6 +83,76 @@ def taught(
         f"unnamed pictures are {psnr:.1f} dB from the shipped base's, of the same prompts and noise",
     ]
     return Outcome(value=value, text="\n".join(lines))
+
+
+@erasure.command("table")
+@click.option("--base", default="small", show_default=True, help="The base that is erased from.")
+@click.option("--concept", "concepts", multiple=True, required=True, metavar="WORDS")
+@click.option("--method", "methods", multiple=True, required=True, metavar="NAME[+plugin]")
+@click.option("--oracle", "oracles", multiple=True, metavar="WORDS=BASE", help="Never saw WORDS.")
+@click.option("--plugin", metavar="PLUGIN", help="Tries control images.")
+@click.option("--seeds", type=click.IntRange(1, 16), default=2, show_default=True)
+@click.option("--pictures", type=click.IntRange(8, 1024), default=48, show_default=True)
+@click.option("--attacks", default=",".join(ATTACKS), show_default=True)
+@out_option("Folder of the table; cells that are there already are used.")
+@command
+def methods_table(
+    base: str,
+    concepts: tuple[str, ...],
+    methods: tuple[str, ...],
+    oracles: tuple[str, ...],
+    plugin: str | None,
+    seeds: int,
+    pictures: int,
+    attacks: str,
+    out: Path,
+    common: Common,
+) -> Outcome:
+    """Erase each concept by each method, and audit it; a JSON after every cell."""
+    from .methods_table import TableOrder, cells, row_of
+
+    order = TableOrder(
+        base=base,
+        concepts=concepts,
+        methods=methods,
+        oracles=dict(pair.split("=", 1) for pair in oracles),
+        plugin=plugin,
+        seeds=tuple(range(1, seeds + 1)),
+        pictures=pictures,
+        attacks=names(attacks),
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {key: cell[key] for key in ("concept", "method", "seed")} | row_of(cell, order.attacks)
+        for cell in cells(order, out, common.say)
+    ]
+    write_json(out / "table.json", rows)
+    heads = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [table(heads, [[_cell(row.get(key)) for key in heads] for row in rows])]
+    return Outcome(value=rows, text="\n".join(lines))
+
+
+@erasure.command("sequence")
+@click.option("--requests", type=click.IntRange(1, 20), default=20, show_default=True)
+@click.option("--pictures", type=click.IntRange(4, 256), default=8, show_default=True)
+@out_option("Folder of the erased bases and of sequence.json.")
+@command
+def in_sequence(requests: int, pictures: int, out: Path, common: Common) -> Outcome:
+    """Erase twenty concepts from the shipped base, one request after another."""
+    from .sequence import WORDS, sequence
+
+    out.mkdir(parents=True, exist_ok=True)
+    rows = list[dict[str, Any]]()
+    for row in sequence(out, WORDS[:requests], pictures, common.device, common.say):
+        rows.append(row)
+        write_json(out / "sequence.json", rows)
+    return Outcome(value=rows, text=f"saved {out / 'sequence.json'}")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{value['value']:.2f} [{value['low']:.2f}, {value['high']:.2f}]"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def _told(one: Estimate) -> str:

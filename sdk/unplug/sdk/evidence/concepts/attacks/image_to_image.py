@@ -47,7 +47,7 @@ class ImageToImage:
             with quiet():
                 latent_1chw = pipe(
                     prompt,
-                    image=to_image(np.asarray(first)[None], scene.device),
+                    image=to_image(np.array(first)[None], scene.device),
                     strength=self.strength,
                     num_inference_steps=25,
                     guidance_scale=scene.sampling.guidance,

@@ -121,7 +121,7 @@ def test_bases_that_cannot_be_audited(
         run(erased_folder, order, tmp_path, oracle=str(tmp_path / "none"))
     for wrong in ({"attacks": ("nmaed",)}, {"forms": ("fp8",)}, {"pictures": 2}):
         with pytest.raises(InputError):
-            AuditOrder(**wrong)  # type: ignore[arg-type]
+            AuditOrder(**wrong)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ import torch
 from PIL import Image
 
 from unplug.core import STRICT, Estimate, InputError, json_sha256, read_json, versions, write_json
-from unplug.sdk.drawing.diffusion import base_digest, load_base, sampling_of
+from unplug.plugins import weights_sha256
+from unplug.sdk.drawing.diffusion import base_digest, find_plugin, load_base, sampling_of
 from unplug.sdk.evidence.statistics import mean_estimate
 from unplug.sdk.forgetting.erasing import (
     PLUGINS,
@@ -230,14 +231,17 @@ def audit_erasure(
     names: dict[Role, str] = {"original": name, "erased": erased}
     if oracle is not None:
         bases["oracle"], names["oracle"] = load_base(oracle, device=device), oracle
-    rows = _Rows(work, {"models": {r: base_digest(b) for r, b in bases.items()}, "seed": seed})
-    audit = _Audit(order, name, Path(erased), bases, told.concepts, seed, device, show, say, rows)
+    digests = {role: base_digest(base) for role, base in bases.items()}
+    rows = _Rows(work, {"original": digests["original"], "seed": seed})
+    audit = _Audit(
+        order, name, Path(erased), bases, digests, told.concepts, seed, device, show, say, rows
+    )
     concepts = tuple(map(audit.concept, told.concepts))
     record = read_json(Path(erased) / "erasure.json")
     return ErasureAudit(
         models={
-            role: {"name": Path(names[role]).name, "sha256": base_digest(base)}
-            for role, base in bases.items()
+            role: {"name": Path(names[role]).name, "sha256": digest}
+            for role, digest in digests.items()
         },
         method=str(record["method"]),
         edit_bytes=told.map_bytes,
@@ -268,6 +272,10 @@ class _Rows:
         write_json(self.path, self.kept)
 
 
+def _sha(plugin: str | Path) -> str:
+    return weights_sha256(find_plugin(str(plugin)))
+
+
 def _row(raw: dict[str, Any]) -> RateRow:
     return RateRow(**raw | {"rate": Estimate(**raw["rate"])})
 
@@ -280,6 +288,7 @@ class _Audit:
     name: str
     folder: Path
     bases: dict[Role, Any]
+    digests: dict[Role, str]
     concepts: tuple[Concept, ...]
     seed: int
     device: torch.device
@@ -294,17 +303,13 @@ class _Audit:
         every = usual_prompts(self.name, words, seed=PROMPT_SEED + 1, **shared)
         self.prompts = tuple(every[number % len(every)] for number in range(self.order.pictures))
         self.sampling = sampling_of(self.name)
+        self.shown = dict[str, tuple[Image.Image, ...]]()
 
     def concept(self, concept: Concept) -> ConceptAudit:
         judge = self.judge(concept)
         rows, left_out = list[RateRow](), dict[str, str]()
-        controls = tuple[Image.Image, ...]()
         for role in self.bases:
             scene = self.scene(role, concept)
-            if self.order.plugin is not None and not controls:
-                named = [concept.named(prompt) for prompt in scene.prompts]
-                controls = tuple(scene.draw(named, scene.original))
-            scene = replace(scene, controls=controls)
             rows += self.unnamed(scene, role, judge)
             for attack in self.order.attacks or USUAL_ATTACKS:
                 for form in self.forms(attack):
@@ -364,9 +369,18 @@ class _Audit:
 
         def drawn() -> Iterator[tuple[str, list[Image.Image]]]:
             base, sampling = FORMS[form](scene.base, scene.sampling)
-            return chosen(replace(scene, base=base, sampling=sampling))
+            shown = self.controls(scene) if chosen.holds == "control images" else ()
+            return chosen(replace(scene, base=base, sampling=sampling, controls=shown))
 
         return self.counted(scene, role, attack, form, chosen.holds, judge, drawn)
+
+    def controls(self, scene: Scene) -> tuple[Image.Image, ...]:
+        """Pictures of the concept by the original, once for all models."""
+        words = scene.concept.words
+        if scene.plugin is not None and words not in self.shown:
+            named = [scene.concept.named(prompt) for prompt in scene.prompts]
+            self.shown[words] = tuple(scene.draw(named, scene.original))
+        return self.shown.get(words, ())
 
     def counted(
         self,
@@ -381,13 +395,13 @@ class _Audit:
         facts = {
             "attack": attack,
             "form": form,
-            "role": role,
+            "base": self.digests[role],
             "words": scene.concept.words,
             "pictures": self.order.pictures,
-            "plugin": None if scene.plugin is None else str(scene.plugin),
+            "plugin": None if scene.plugin is None else _sha(scene.plugin),
         }
         if (kept := self.rows.get(facts)) is not None:
-            return [_row(item) for item in kept]
+            return [_row(item | {"role": role}) for item in kept]
         rows, started = list[RateRow](), time.perf_counter()
         for variant, pictures in drawn():
             seconds = time.perf_counter() - started

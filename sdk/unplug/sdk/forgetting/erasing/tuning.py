@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -64,7 +64,7 @@ class Stepping:
         problem: EraseProblem,
         model: nn.Module,
         draw: Callable[[torch.Generator, int], Any],
-        **part: Any,
+        name: str = "",
     ) -> Any:
         """The averaged UNet after the steps; an unfinished run is continued.
 
@@ -72,9 +72,9 @@ class Stepping:
             problem: what for.
             model: forward is its loss, ``unet`` is what learns, see `Beside`.
             draw: see `train_steps`.
-            part: which of several runs it is, if there are several.
+            name: tells several runs for one problem apart.
         """
-        label = "-".join((type(self).__name__.lower(), *map(str, part.values())))
+        label = type(self).__name__.lower() + name
         use_fast_attention(model.unet, problem.device)
         recipe = StepRecipe(
             steps=self.steps,
@@ -89,7 +89,6 @@ class Stepping:
             "method": asdict(self),
             "pairs": problem.pairs(),
             "retained": problem.retained_prompts,
-            **part,
         }
         work = problem.work
         path = None if work is None else work / f"{label}.safetensors"
@@ -263,27 +262,30 @@ def redirect(
 def said_rows(problem: EraseProblem, prompts: Sequence[str]) -> PairRows:
     """Pictures of some prompts with every concept's words, and the prompts that stay."""
     tokenizer = problem.original.tokenizer
-    pairs = [
-        [(concept.named(prompt), concept.instead(prompt)) for prompt in prompts]
-        for concept in problem.every
-    ]
+    pairs = _by_concept(problem, prompts)
     latent_Nchw = torch.cat([problem.draw([said for said, _ in own]) for own in pairs])
     kept_KL = tokenize(tokenizer, [(text,) for text in problem.retained_prompts])[:, 0]
     ids_N2L = tokenize(tokenizer, [pair for own in pairs for pair in own])
     return PairRows(latent_Nchw, ids_N2L, kept_KL, problem.device)
 
 
-def meant_rows(problem: EraseProblem, prompts: Sequence[str]) -> PairRows:
-    """Pictures of what some prompts shall give instead of every concept, and of as many with
-    retained words, which stay.
+def meant_rows(
+    problem: EraseProblem, prompts: Sequence[str]
+) -> tuple[Tensor, list[tuple[str, str]]]:
+    """Pictures (N, c, h, w) of what some prompts shall give instead of every concept, with what they
+    say and mean, and of as many prompts with retained words, which mean what they say.
     """
-    pairs = [
+    pairs = _by_concept(problem, prompts)
+    if problem.retained:
+        words = itertools.cycle(problem.retained)
+        kept = [joined(prompt, next(words)) for prompt in prompts]
+        pairs.append([*zip(kept, kept, strict=True)])
+    latent_Nchw = torch.cat([problem.draw([meant for _, meant in own]) for own in pairs])
+    return latent_Nchw, [pair for own in pairs for pair in own]
+
+
+def _by_concept(problem: EraseProblem, prompts: Sequence[str]) -> list[list[tuple[str, str]]]:
+    return [
         [(concept.named(prompt), concept.instead(prompt)) for prompt in prompts]
         for concept in problem.every
     ]
-    if problem.retained:
-        words = itertools.cycle(problem.retained)
-        pairs.append([(joined(prompt, next(words)),) * 2 for prompt in prompts])
-    latent_Nchw = torch.cat([problem.draw([meant for _, meant in own]) for own in pairs])
-    ids_N2L = tokenize(problem.original.tokenizer, [pair for own in pairs for pair in own])
-    return PairRows(latent_Nchw, ids_N2L, None, problem.device)

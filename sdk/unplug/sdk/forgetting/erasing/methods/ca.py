@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unplug.sdk.drawing.diffusion import noise_anywhere, sample_loss
+from unplug.sdk.drawing.diffusion import noise_anywhere, sample_loss, tokenize
 from unplug.sdk.forgetting.unlearning import within
 
 from ..problem import EraseProblem
-from ..tuning import Beside, Tuning, meant_rows
+from ..tuning import Beside, PairRows, Tuning, meant_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,9 @@ class ConceptAblation(Tuning):
         """Fine-tunes on all concepts, earlier ones too, and on the retained words."""
         original = problem.original
         parts = {"text_encoder": original.text_encoder, "scheduler": original.scheduler}
-        self.fit(
-            problem,
-            lambda unet: Ablation(unet, **parts, prior=self.prior),
-            meant_rows(problem, self.prompts(problem)),
-        )
+        latent_Nchw, pairs = meant_rows(problem, self.prompts(problem))
+        draw = PairRows(latent_Nchw, tokenize(original.tokenizer, pairs), None, problem.device)
+        self.fit(problem, lambda unet: Ablation(unet, **parts, prior=self.prior), draw)
 
 
 class Ablation(Beside):

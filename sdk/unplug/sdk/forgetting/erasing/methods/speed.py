@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unplug.core import InputError
 from unplug.sdk.forgetting.unlearning import check_settings, within
 
 from ..problem import EraseProblem
@@ -31,6 +32,9 @@ class SPEED:
         keep: weight of leaving everything else as it is. The paper: 1.
         rank: of the map, for each concept.
 
+    Raises:
+        InputError: a setting out of range; on use, retained prompts that leave no direction free.
+
     Reference:
         Li et al., SPEED: Scalable, Precise, and Efficient Concept Erasure for Diffusion Models, 2026,
         equations 4 to 8.
@@ -49,6 +53,9 @@ class SPEED:
         said_ND, meant_ND = state_pairs(original, problem.pairs())
         retained_PLD = text_states(original, problem.retained_prompts)
         free_DE = null_space(retained_PLD.flatten(0, 1), retained_PLD[0], self.null)
+        if not free_DE.shape[1]:
+            why = "retained prompts leave no direction free"
+            raise InputError(f"speed null={self.null}", why, "Raise it")
         rank = min(self.rank * len(problem.every), free_DE.shape[1])
         first_rE, second_Dr = least_change(
             meant_ND - said_ND, said_ND @ free_DE, said_ND[:0] @ free_DE, keep=self.keep, rank=rank
@@ -71,4 +78,4 @@ def null_space(retained_MD: Tensor, fixed_LD: Tensor, share: float) -> Tensor:
     power_D, basis_DD = torch.linalg.eigh(retained_MD.T @ retained_MD)
     free_DE = basis_DD[:, power_D < share * power_D.sum()]
     size_E, inside_EE = torch.linalg.eigh((fixed_LD @ free_DE).T @ (fixed_LD @ free_DE))
-    return free_DE @ inside_EE[:, size_E < 1e-12 * fixed_LD.square().sum()]
+    return free_DE @ inside_EE[:, size_E <= 1e-12 * fixed_LD.square().sum()]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.sdk.drawing.diffusion.conftest import CPU, tiny_pipeline
 
-from unplug.sdk.drawing.diffusion import Sampling, load_base
+from unplug.sdk.drawing.diffusion import Sampling
 from unplug.sdk.drawing.diffusion.small import diffusers
 from unplug.sdk.forgetting.erasing import Concept, EraseProblem
 
@@ -21,25 +21,30 @@ Make = Callable[..., EraseProblem]
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A base that predicts velocities down to pure noise, and one that predicts noise as Stable
     Diffusion 1.5 does.
     """
-    root = tmp_path_factory.mktemp("erasing")
-    pipe = tiny_pipeline(root / "tokenizer")
-    pipe.save_pretrained(root / "v_prediction")
+    pipe = tiny_pipeline(tmp_path_factory.mktemp("erasing"))
+    for part in (pipe.unet, pipe.vae, pipe.text_encoder):
+        part.requires_grad_(False).eval()
     how = {"prediction_type": "epsilon", "rescale_betas_zero_snr": False}
-    pipe.scheduler = diffusers().DDIMScheduler.from_config(pipe.scheduler.config, **how)
-    pipe.save_pretrained(root / "epsilon")
-    return {kind: root / kind for kind in ("v_prediction", "epsilon")}
+    scheduler = diffusers().DDIMScheduler.from_config(pipe.scheduler.config, **how)
+    return {"v_prediction": pipe, "epsilon": with_parts(pipe, scheduler=scheduler)}
+
+
+def with_parts(pipe: Any, **parts: Any) -> Any:
+    return type(pipe)(**{**pipe.components, **parts}, requires_safety_checker=False)
 
 
 @pytest.fixture
-def make(folders: dict[str, Path]) -> Make:
+def make(bases: dict[str, Any]) -> Make:
     """A problem on a fresh base; keywords replace its fields."""
 
     def problem(kind: str = "v_prediction", **changed: Any) -> EraseProblem:
-        base, original = (load_base(str(folders[kind]), device=CPU) for _ in range(2))
+        base, original = (
+            with_parts(bases[kind], unet=copy.deepcopy(bases[kind].unet)) for _ in range(2)
+        )
         made = EraseProblem(
             base=base,
             original=original,

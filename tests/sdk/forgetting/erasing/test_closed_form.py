@@ -37,7 +37,7 @@ def edited(weight: Tensor, edit: TextMap) -> Tensor:
 def test_one_map_is_the_equation_of_every_layer_of_stable_diffusion() -> None:
     """UCE: W' = (keep W + sum W g c^T + sum W p p^T) (keep I + sum c c^T + sum p p^T)^-1."""
     width, keep = 768, 0.5
-    said, meant, kept = normal(60, width), normal(60, width, seed=1), normal(90, width, seed=2)
+    said, meant, kept = normal(20, width), normal(20, width, seed=1), normal(30, width, seed=2)
     edit = solve_map(said, meant, kept, keep=keep, rank=width)
     right = keep * torch.eye(width, dtype=torch.float64)
     for state in (*said, *kept):

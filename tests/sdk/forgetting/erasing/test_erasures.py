@@ -67,7 +67,7 @@ def test_cross_layers_are_keys_and_values_of_cross_attention(make: Make, name: s
         )
 
 
-@pytest.mark.parametrize("name", TUNED)
+@pytest.mark.parametrize("name", ["esd", "ca", "mace"])
 def test_other_seeds_steps_and_wishes_give_other_weights(make: Make, name: str) -> None:
     problems = [
         (make(), {}),
@@ -82,7 +82,7 @@ def test_other_seeds_steps_and_wishes_give_other_weights(make: Make, name: str) 
     assert len({weights_digest(problem.base.unet) for problem, _ in problems}) == len(problems)
 
 
-@pytest.mark.parametrize("name", ["esd", "spm", "mace"])
+@pytest.mark.parametrize("name", ["esd", "mace"])
 def test_a_killed_run_goes_on_to_the_same_weights(
     make: Make, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,7 +103,7 @@ def test_salun_moves_the_share_that_it_is_told(make: Make) -> None:
     moved = {}
     for ratio in (0.05, 1.0):
         problem = make()
-        build_erasure("salun", {**FEW, "ratio": str(ratio)})(problem)
+        build_erasure("salun", {**FEW, "layers": "all", "ratio": str(ratio)})(problem)
         old = problem.original.unet.state_dict()
         pairs = [(value, old[name]) for name, value in problem.base.unet.state_dict().items()]
         count = sum(value.numel() for value, _ in pairs)

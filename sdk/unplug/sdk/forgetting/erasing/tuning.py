@@ -204,7 +204,8 @@ class Redirect(Beside):
                 target_Bchw = told_Bchw - self.eta * (told_Bchw - target_Bchw)
         guess_Bchw = self.unet(*at, said_BLD).sample.float()
         loss_B = (guess_Bchw - target_Bchw).square().mean(dim=(1, 2, 3))
-        return (loss_B * torch.where(stays_B, self.keep, 1.0)).mean()
+        loss: Tensor = (loss_B * torch.where(stays_B, self.keep, 1.0)).mean()
+        return loss
 
 
 class PairRows:

@@ -13,7 +13,7 @@ from unplug.sdk.drawing.diffusion import noise_anywhere, sample_loss, tokenize
 from unplug.sdk.forgetting.unlearning import within
 
 from ..problem import EraseProblem
-from ..tuning import Beside, PairRows, Tuning, meant_rows
+from ..tuning import Beside, PairRows, Tuned, Tuning, meant_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +34,9 @@ class ConceptAblation(Tuning):
     """
 
     steps: int = within(1, 1_000_000, 30)
-    lr: float = within(1e-8, 1.0, 3e-4)
+    lr: float = within(1e-8, 1.0, 2e-3)
     pictures: int = within(1, 100_000, 32)
+    layers: Tuned = "cross"
     prior: float = within(0.0, 1e6, 1.0)
 
     def __call__(self, problem: EraseProblem) -> None:
@@ -58,5 +59,6 @@ class Ablation(Beside):
         anchor_Bchw = self.unet(*at, meant_BLD).sample
         guess_Bchw = self.unet(*at, said_BLD).sample.float()
         away = (guess_Bchw - anchor_Bchw.detach().float()).square().mean()
-        own: Tensor = sample_loss(lambda *_: anchor_Bchw, noised).mean()
-        return away + self.prior * own
+        own = sample_loss(lambda *_: anchor_Bchw, noised).mean()
+        loss: Tensor = away + self.prior * own
+        return loss

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from unplug.sdk.forgetting.unlearning import within
 
 from ..problem import EraseProblem
-from ..tuning import Tuning, redirect, said_rows
+from ..tuning import Tuned, Tuning, redirect, said_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,9 @@ class ESD(Tuning):
     """
 
     steps: int = within(1, 1_000_000, 30)
-    lr: float = within(1e-8, 1.0, 3e-4)
+    lr: float = within(1e-8, 1.0, 2e-3)
     pictures: int = within(1, 100_000, 32)
+    layers: Tuned = "cross"
     eta: float = within(0.0, 100.0, 1.5)
     keep: float = within(0.0, 1e6, 1.0)
 

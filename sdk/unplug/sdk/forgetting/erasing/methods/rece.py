@@ -82,5 +82,6 @@ def reaching(edit: TextMap, reads_DD: Tensor, said_ND: Tensor, near: float) -> T
     identity_DD = torch.eye(len(reads_DD), dtype=reads_DD.dtype)
     map_DD = edit(identity_DD).T
     seen_DD = map_DD.T @ reads_DD
-    found_DN = torch.linalg.solve(seen_DD @ map_DD + near * identity_DD, seen_DD @ said_ND.T)
-    return found_DN.T
+    normal_DD, wanted_DN = seen_DD @ map_DD + near * identity_DD, seen_DD @ said_ND.T
+    found_ND: Tensor = torch.linalg.solve(normal_DD, wanted_DN).T
+    return found_ND

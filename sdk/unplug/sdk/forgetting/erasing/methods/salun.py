@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.drawing.diffusion import noise_anywhere, sample_loss
+from unplug.sdk.drawing.diffusion import noise_anywhere
 from unplug.sdk.forgetting.unlearning import top_share, within
 from unplug.sdk.learning.training import seeded
 
 from ..problem import EraseProblem
-from ..tuning import PairRows, Tuning, redirect, said_rows
+from ..tuning import PairRows, Tuned, Tuning, redirect, said_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,9 @@ class SalientRelabel(Tuning):
     """
 
     steps: int = within(1, 1_000_000, 30)
-    lr: float = within(1e-8, 1.0, 3e-4)
+    lr: float = within(1e-8, 1.0, 2e-3)
     pictures: int = within(1, 100_000, 32)
+    layers: Tuned = "cross"
     ratio: float = within(1e-6, 1.0, 0.5)
     keep: float = within(0.0, 1e6, 1.0)
 
@@ -77,9 +78,9 @@ def saliency(
             clean_Bchw = draw.latent_Nchw[part].to(problem.device)
             text_BLD = original.text_encoder(draw.ids_N2L[part, 0].long().to(problem.device))[0]
             noised = noise_anywhere(original.scheduler, clean_Bchw, generator)
-            loss = sample_loss(lambda x, t, c=text_BLD: unet(x, t, c).sample, noised).sum()
-            for name, slope in zip(
-                learns, torch.autograd.grad(loss, [*learns.values()]), strict=True
-            ):
+            guess_Bchw = unet(noised.latent_Bchw, noised.step_B, text_BLD).sample
+            loss = (guess_Bchw - noised.target_Bchw).square().mean(dim=(1, 2, 3)).sum()
+            slopes = torch.autograd.grad(loss, [*learns.values()])
+            for name, slope in zip(learns, slopes, strict=True):
                 total[name] += slope
     return {name: value.abs() for name, value in total.items()}

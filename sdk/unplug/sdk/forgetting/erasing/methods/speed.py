@@ -78,4 +78,5 @@ def null_space(retained_MD: Tensor, fixed_LD: Tensor, share: float) -> Tensor:
     power_D, basis_DD = torch.linalg.eigh(retained_MD.T @ retained_MD)
     free_DE = basis_DD[:, power_D < share * power_D.sum()]
     size_E, inside_EE = torch.linalg.eigh((fixed_LD @ free_DE).T @ (fixed_LD @ free_DE))
-    return free_DE @ inside_EE[:, size_E <= 1e-12 * fixed_LD.square().sum()]
+    found_DE: Tensor = free_DE @ inside_EE[:, size_E <= 1e-12 * fixed_LD.square().sum()]
+    return found_DE

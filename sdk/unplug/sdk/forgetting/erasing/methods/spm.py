@@ -13,7 +13,7 @@ from unplug.sdk.forgetting.unlearning import within
 
 from ..problem import EraseProblem
 from ..text_map import CROSS
-from ..tuning import Tuning, redirect, said_rows
+from ..tuning import Tuned, Tuning, redirect, said_rows
 
 TRANSFORMER = tuple(kind for kind in LORA_LAYERS if "conv" not in kind)
 
@@ -42,8 +42,9 @@ class SPM(Tuning):
     """
 
     steps: int = within(1, 1_000_000, 30)
-    lr: float = within(1e-8, 1.0, 5e-3)
+    lr: float = within(1e-8, 1.0, 2e-2)
     pictures: int = within(1, 100_000, 32)
+    layers: Tuned = "cross"
     eta: float = within(0.0, 100.0, 1.5)
     anchoring: float = within(0.0, 1e6, 10.0)
 

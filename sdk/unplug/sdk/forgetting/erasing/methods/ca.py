@@ -26,18 +26,19 @@ class ConceptAblation(Tuning):
     pictures from many more steps.
 
     Args:
-        prior: weight of the base's own loss on the anchor's pictures. Published: 1.
-        steps, batch_size, lr, pictures, layers: see `Tuning`. Published: 200 of 8 at 2e-6.
+        prior: weight of the base's own loss on the anchor's pictures, which alone holds retained
+            words. Published: 0, or 1 for memorized pictures.
+        steps, batch_size, lr, pictures, layers: see `Tuning`. Published: 100 of 8 at 1.6e-5.
 
     Reference:
-        Kumari et al., Ablating Concepts in Text-to-Image Diffusion Models, 2023, equations 4 and 7.
+        Kumari et al., Ablating Concepts in Text-to-Image Diffusion Models, 2023.
     """
 
     steps: int = within(1, 1_000_000, 30)
-    lr: float = within(1e-8, 1.0, 2e-3)
+    lr: float = within(1e-8, 1.0, 5e-4)
     pictures: int = within(1, 100_000, 32)
     layers: Tuned = "cross"
-    prior: float = within(0.0, 1e6, 1.0)
+    prior: float = within(0.0, 1e6, 0.1)
 
     def __call__(self, problem: EraseProblem) -> None:
         """Fine-tunes on all concepts, earlier ones too, and on the retained words."""

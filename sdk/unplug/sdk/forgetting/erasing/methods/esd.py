@@ -26,7 +26,7 @@ class ESD(Tuning):
         steps, batch_size, lr, pictures, layers: see `Tuning`. Published: 200 of 1 at 5e-5.
 
     Reference:
-        Gandikota et al., Erasing Concepts from Diffusion Models, 2023, equation 7.
+        Gandikota et al., Erasing Concepts from Diffusion Models, 2023.
     """
 
     steps: int = within(1, 1_000_000, 30)

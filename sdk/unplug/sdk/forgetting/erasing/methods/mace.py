@@ -43,7 +43,7 @@ class MACE(Stepping):
         steps, batch_size, lr, pictures: for each concept, see `Stepping`. Published: 50 of 1 at 1e-5.
 
     Reference:
-        Lu et al., MACE: Mass Concept Erasure in Diffusion Models, 2024, equations 2 to 7.
+        Lu et al., MACE: Mass Concept Erasure in Diffusion Models, 2024.
     """
 
     steps: int = within(1, 1_000_000, 30)

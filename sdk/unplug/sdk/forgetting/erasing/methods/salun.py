@@ -33,8 +33,7 @@ class SalientRelabel(Tuning):
         steps, batch_size, lr, pictures, layers: see `Tuning`. Published: 5 epochs of 8 at 1e-5.
 
     Reference:
-        Fan et al., SalUn: Empowering Machine Unlearning via Gradient-based Weight Saliency, 2024,
-        equations 3, 4 and 6.
+        Fan et al., SalUn: Empowering Machine Unlearning via Gradient-based Weight Saliency, 2024.
     """
 
     steps: int = within(1, 1_000_000, 30)

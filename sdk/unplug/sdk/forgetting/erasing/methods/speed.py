@@ -29,15 +29,14 @@ class SPEED:
 
     Args:
         null: directions with a smaller share than this of the retained states' power are free.
-        keep: weight of leaving everything else as it is. The paper: 1.
+        keep: weight of leaving everything else as it is. Published: 1.
         rank: of the map, for each concept.
 
     Raises:
         InputError: a setting out of range; on use, retained prompts that leave no direction free.
 
     Reference:
-        Li et al., SPEED: Scalable, Precise, and Efficient Concept Erasure for Diffusion Models, 2026,
-        equations 4 to 8.
+        Li et al., SPEED: Scalable, Precise, and Efficient Concept Erasure for Diffusion Models, 2026.
     """
 
     null: float = within(1e-15, 1.0, 1e-5)

@@ -1,4 +1,4 @@
-"""One-dimensional adapters with latent anchoring, fused into the weights."""
+"""One-dimensional adapters with latent anchoring, fused into the weights without their gate."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class SPM(Tuning):
 
     Reference:
         Lyu et al., One-dimensional Adapter to Rule Them All: Concepts, Diffusion Models and Erasing
-        Applications, 2024, equations 3 to 6.
+        Applications, 2024.
     """
 
     steps: int = within(1, 1_000_000, 30)
     lr: float = within(1e-8, 1.0, 2e-2)
     pictures: int = within(1, 100_000, 32)
     layers: Tuned = "cross"
-    eta: float = within(0.0, 100.0, 1.5)
+    eta: float = within(0.0, 100.0, 1.2)
     anchoring: float = within(0.0, 1e6, 10.0)
 
     def __call__(self, problem: EraseProblem) -> None:

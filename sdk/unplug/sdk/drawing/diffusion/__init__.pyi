@@ -19,6 +19,8 @@ from .load import image_size_of as image_size_of
 from .load import is_ours as is_ours
 from .load import load_base as load_base
 from .load import load_loras as load_loras
+from .low_rank import add_low_rank as add_low_rank
+from .low_rank import updates_of as updates_of
 from .measure import batch_size_of as batch_size_of
 from .measure import losses as losses
 from .measure import mean_loss as mean_loss
@@ -27,6 +29,7 @@ from .merge import merge_loras as merge_loras
 from .merge import tell_foreign as tell_foreign
 from .noise import add_noise as add_noise
 from .noise import draw_steps as draw_steps
+from .noise import noise_anywhere as noise_anywhere
 from .noise import noise_like as noise_like
 from .noise import sample_loss as sample_loss
 from .pack import PackRecipe as PackRecipe

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unplug.sdk.learning.training import seeded
 
-from .noise import add_noise, draw_steps, noise_like, sample_loss
+from .noise import noise_anywhere, sample_loss
 from .recipe import BaseRecipe
 from .small import build_scheduler, build_text_encoder, build_unet
 from .steps import Trained, state_at, train_steps
@@ -49,9 +49,7 @@ class BaseLoss(nn.Module):
 
     def forward(self, latent_Bchw: Tensor, ids_BL: Tensor, generator: torch.Generator) -> Tensor:
         """The mean loss of scaled latents and their token ids."""
-        total = int(self.scheduler.config.num_train_timesteps)
-        step_B = draw_steps(len(latent_Bchw), total, "uniform", generator).to(latent_Bchw.device)
-        noised = add_noise(self.scheduler, latent_Bchw, step_B, noise_like(latent_Bchw, generator))
+        noised = noise_anywhere(self.scheduler, latent_Bchw, generator)
         text_BLD = self.text_encoder(ids_BL)[0]
         return sample_loss(lambda x, t: self.unet(x, t, text_BLD).sample, noised).mean()
 

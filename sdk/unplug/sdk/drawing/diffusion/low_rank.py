@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from unplug.core import atomic_dir, quiet, sha256_tree, write_json
 from unplug.sdk.drawing.device import WEIGHTS_NAME
 from unplug.sdk.learning.training import seeded
@@ -36,6 +38,15 @@ def add_low_rank(unet: Any, rank: int, layers: Sequence[str], seed: int) -> None
             r=rank, lora_alpha=rank, target_modules=list(layers), init_lora_weights=True
         )
         unet.add_adapter(config, ADAPTER)
+
+
+def updates_of(unet: Any) -> dict[str, Tensor]:
+    """W' - W of every layer that has an update, see `add_low_rank`, by the layer's name."""
+    return {
+        name: layer.get_delta_weight(ADAPTER).detach()
+        for name, layer in unet.named_modules()
+        if ADAPTER in getattr(layer, "lora_A", ())
+    }
 
 
 def save_low_rank(unet: Any, out: Path, record: dict[str, Any], card: str, *, half: bool) -> None:

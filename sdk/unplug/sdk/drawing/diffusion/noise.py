@@ -115,6 +115,13 @@ def noise_like(latent_Bchw: Tensor, generator: torch.Generator) -> Tensor:
     return torch.randn(latent_Bchw.shape, generator=generator).to(latent_Bchw)
 
 
+def noise_anywhere(scheduler: Any, clean_Bchw: Tensor, generator: torch.Generator) -> Noised:
+    """Latents at noise levels of which each is as likely as any other, see `add_noise`."""
+    total = int(scheduler.config.num_train_timesteps)
+    step_B = draw_steps(len(clean_Bchw), total, "uniform", generator).to(clean_Bchw.device)
+    return add_noise(scheduler, clean_Bchw, step_B, noise_like(clean_Bchw, generator))
+
+
 def sample_loss(predict: Callable[[Tensor, Tensor], Tensor], noised: Noised) -> Tensor:
     """Mean squared error of each sample (B,)."""
     guess_Bchw = predict(noised.latent_Bchw, noised.step_B).float()

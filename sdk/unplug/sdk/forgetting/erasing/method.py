@@ -28,7 +28,14 @@ ERASURES: Registry[Callable[[], Erasure]] = Registry(
     "erasure",
     {
         "uce": f"{_HERE}.uce:UCE",
+        "rece": f"{_HERE}.rece:RECE",
+        "speed": f"{_HERE}.speed:SPEED",
+        "mace": f"{_HERE}.mace:MACE",
         "relabel": f"{_HERE}.relabel:Relabel",
+        "esd": f"{_HERE}.esd:ESD",
+        "ca": f"{_HERE}.ca:ConceptAblation",
+        "salun": f"{_HERE}.salun:SalientRelabel",
+        "spm": f"{_HERE}.spm:SPM",
     },
     group="unplug.erasures",
 )

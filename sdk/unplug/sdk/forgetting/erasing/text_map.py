@@ -141,28 +141,43 @@ def load_map(path: Path, text_encoder: Any) -> TextMap:
 def solve_map(
     said_ND: Tensor, meant_ND: Tensor, retained_MD: Tensor, *, keep: float, rank: int
 ) -> TextMap:
-    """The map of at most some rank that is best in least squares.
+    """The map of at most some rank that is best in least squares, see `least_change`.
 
-    I + D minimizes |(I + D) c - t|^2 over pairs (c, t) + |D p|^2 over retained states p + keep |D|^2:
-
-        D = (t - c) c^T K^-1 with K = c c^T + p p^T + keep I, summed over pairs and states.
-
-    In layers that share the pairs, W (I + D) is what UCE's equation gives for every W. Of rank r
-    the best D is U U^T D, with U the first r left singular vectors of D K^(1/2).
+    I + D minimizes |(I + D) c - t|^2 over pairs (c, t) + |D p|^2 over retained states p + keep |D|^2.
+    In layers that share the pairs, W (I + D) is what UCE's equation gives for every W.
 
     Args:
         said_ND: c. meant_ND: t. retained_MD: p; float64.
         keep: weight of leaving everything as it is, above 0.
-        rank: r, at least 1.
+        rank: at least 1.
 
     Reference:
-        Gandikota et al., Unified Concept Editing in Diffusion Models, 2024, equation 7; Izenman,
-        Reduced-Rank Regression for the Multivariate Linear Model, 1975.
+        Gandikota et al., Unified Concept Editing in Diffusion Models, 2024, equation 7.
     """
-    identity_DD = torch.eye(said_ND.shape[1], dtype=said_ND.dtype)
-    kept_DD = said_ND.T @ said_ND + retained_MD.T @ retained_MD + keep * identity_DD
-    moved_DD = (meant_ND - said_ND).T @ said_ND
-    change_DD = torch.linalg.solve(kept_DD, moved_DD, left=False)
-    left_DD = torch.linalg.svd(change_DD @ torch.linalg.cholesky(kept_DD))[0]
+    return TextMap(*least_change(meant_ND - said_ND, said_ND, retained_MD, keep=keep, rank=rank))
+
+
+def least_change(
+    gap_ND: Tensor, said_NE: Tensor, retained_ME: Tensor, *, keep: float, rank: int
+) -> tuple[Tensor, Tensor]:
+    """A (r, E) and B (D, r) of the matrix D = B A of at most some rank that minimizes |D c - g|^2
+    over pairs (c, g) + |D p|^2 over retained p + keep |D|^2.
+
+        D = g c^T K^-1 with K = c c^T + p p^T + keep I, summed over pairs and retained.
+
+    Of rank r the best one is U U^T D, with U the first r left singular vectors of D K^(1/2).
+
+    Args:
+        gap_ND: g. said_NE: c. retained_ME: p; float64.
+        keep: above 0.
+        rank: r, at least 1; more than there can be is the best one of any rank.
+
+    Reference:
+        Izenman, Reduced-Rank Regression for the Multivariate Linear Model, 1975.
+    """
+    identity_EE = torch.eye(said_NE.shape[1], dtype=said_NE.dtype)
+    kept_EE = said_NE.T @ said_NE + retained_ME.T @ retained_ME + keep * identity_EE
+    change_DE = torch.linalg.solve(kept_EE, gap_ND.T @ said_NE, left=False)
+    left_DD = torch.linalg.svd(change_DE @ torch.linalg.cholesky(kept_EE))[0]
     second_Dr = left_DD[:, :rank].contiguous()
-    return TextMap(second_Dr.T @ change_DD, second_Dr)
+    return second_Dr.T @ change_DE, second_Dr

@@ -35,6 +35,7 @@ from .method import TrainingHook as TrainingHook
 from .method import build_method as build_method
 from .method import with_settings as with_settings
 from .methods.lens import Lens as Lens
+from .methods.salun import top_share as top_share
 from .settings import check_settings as check_settings
 from .settings import within as within
 from .shards import SisaEnsemble as SisaEnsemble

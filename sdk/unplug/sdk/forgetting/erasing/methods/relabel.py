@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from unplug.sdk.drawing.diffusion import BaseLoss, TextPairs, encode, tokenize
 from unplug.sdk.forgetting.unlearning import within
 
 from ..problem import EraseProblem
-from ..tuning import Tuning
+from ..tuning import Tuning, meant_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,20 +32,7 @@ class Relabel(Tuning):
 
     def __call__(self, problem: EraseProblem) -> None:
         """Fine-tunes on all concepts, earlier ones too, and on the retained words."""
-        prompts = self.prompts(problem)
-        rows = [
-            (concept.named(prompt), concept.instead(prompt))
-            for concept in problem.every
-            for prompt in prompts
-        ]
-        kept = problem.retained_prompts[1 + len(problem.prompts) :]
-        rows += [(prompt, prompt) for prompt in kept[: self.pictures]]
-        latent_Nchw = torch.cat(
-            [
-                problem.draw([meant for _, meant in rows[start : start + len(prompts)]])
-                for start in range(0, len(rows), len(prompts))
-            ]
-        )
+        latent_Nchw, rows = meant_rows(problem, self.prompts(problem))
         original = problem.original
         draw = TextPairs(
             latent_Nchw,

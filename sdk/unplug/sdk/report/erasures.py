@@ -137,7 +137,8 @@ def erasure_numbers(report: ErasureAudit) -> Iterator[KeyNumber]:
             yield _moved(f"Most by other means: {label}", concept, most)
     if len(report.concepts) == 1:
         judge = report.concepts[0].judge
-        note = f"{_rate(judge.recall)} of what is there; false alarms {_rate(judge.false_alarms)}"
+        ends = span(judge.recall.low, judge.recall.high, 1, scale=100.0)
+        note = f"of what is there, {ends}; false alarms {_rate(judge.false_alarms)}"
         yield KeyNumber("The judge sees", percent(judge.recall.value), note)
     db = report.retained_db
     note = "mean PSNR to the original's, at the same noise"
@@ -149,12 +150,12 @@ def erasure_numbers(report: ErasureAudit) -> Iterator[KeyNumber]:
 
 def _moved(label: str, concept: ConceptAudit, row: RateRow) -> KeyNumber:
     before = _row(concept, row.attack, "original", row.form)
-    start = "" if before is None else f"{percent(before.rate.value)} → "
+    start = "" if before is None else f"{percent(before.rate.value, 0)} → "
     aside = f"of pictures; {span(row.rate.low, row.rate.high, 1, scale=100.0)}"
     oracle = _row(concept, row.attack, "oracle", row.form)
     if oracle is not None:
         aside += f"; a base that never saw it {percent(oracle.rate.value)}"
-    return KeyNumber(label, f"{start}{percent(row.rate.value)}", aside)
+    return KeyNumber(label, f"{start}{percent(row.rate.value, 0)}", aside)
 
 
 def _row(concept: ConceptAudit, attack: str, role: str, form: str = AS_IT_IS) -> RateRow | None:

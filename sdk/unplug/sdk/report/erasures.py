@@ -76,7 +76,7 @@ SHOWN = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class HeldAgainst:
     """What the rows of one kind of attacker say.
 
     Args:
@@ -177,10 +177,10 @@ def _rate(rate: Estimate) -> str:
     return f"{percent(rate.value)} ({span(rate.low, rate.high, 1, scale=100.0)})"
 
 
-def _held(concept: ConceptAudit) -> dict[Claim, Held]:
+def _held(concept: ConceptAudit) -> dict[Claim, HeldAgainst]:
     """Of each attacker what his rows say."""
     unasked = _row(concept, UNNAMED, "original")
-    found = dict[Claim, Held]()
+    found = dict[Claim, HeldAgainst]()
     for claim in CLAIMS:
         pairs = [
             (row, beside)
@@ -190,13 +190,13 @@ def _held(concept: ConceptAudit) -> dict[Claim, Held]:
             and (beside := _row(concept, row.attack, "oracle", row.form) or unasked)
         ]
         if not pairs or concept.claims[claim] == "not tried":
-            found[claim] = Held(word="not tried")
+            found[claim] = HeldAgainst(word="not tried")
             continue
         word = "holds" if concept.claims[claim] == "holds" else "open"
         if word == "open" and any(_above(row, beside) > 0 for row, beside in pairs):
             word = "back"
         worst = max(pairs, key=lambda pair: (_reach(*pair), pair[0].rate.value))
-        found[claim] = Held(word=word, worst=worst)
+        found[claim] = HeldAgainst(word=word, worst=worst)
     return found
 
 
@@ -267,7 +267,7 @@ def _alike(report: ErasureAudit) -> str:
 
 def _concept(report: ErasureAudit, concept: ConceptAudit, name: str) -> Section:
     blocks: list[Block] = [_claims(report, concept)]
-    if concept.pictures:
+    if any(concept.pictures.values()):
         blocks.append(_pictures(concept))
     ways = list(_ways(concept))
     unasked = _row(concept, UNNAMED, "original")
@@ -302,8 +302,8 @@ def _claims(report: ErasureAudit, concept: ConceptAudit) -> Table:
             cells = [Cell(_way(held.worst[0])), *rates]
         rows.append([Cell(claim), Cell(text, chip=chip), *cells])
     caption = (
-        "What it holds against: an attacker further down has all that those above him have; it "
-        "holds where the erased base's interval reaches no higher than the other"
+        "An attacker further down has all that those above have. It holds where the erased base's "
+        "interval reaches no higher than the other's"
     )
     return Table.of(caption, columns, rows, inline=True)
 
@@ -315,8 +315,8 @@ def _pictures(concept: ConceptAudit) -> PictureGrid:
             role=ROLES[role],
             uris=[data_uri(base64.b64decode(png)) for png in pictures],
         )
-        for name, pictures in concept.pictures.items()
-        for role in (name.partition("/")[0],)
+        for name in SHOWN
+        if (pictures := concept.pictures.get(name)) and (role := name.partition("/")[0])
     ]
     caption = (
         "The first pictures of each row, small and in few colours: none were chosen. A column is "

@@ -79,13 +79,8 @@ def rates_svg(
                 _mark(axes, mark, y, known=mark.label in named)
                 named.add(mark.label)
                 y += LINE_PX
-        # what stands behind an interval that ends at 100 % needs room
-        axes.set(ylim=(y + 2.0, 0.0), xlim=(-0.02, 1.1 if width >= ROOMY else 1.25))
-        axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], labels=["0", "25", "50", "75", "100"])
-        axes.set_yticks([tick[0] for tick in ticks], labels=[tick[1] for tick in ticks])
-        for text, (_, _, heading) in zip(axes.get_yticklabels(), ticks, strict=True):
-            text.set(color=INK if heading else MUTED, weight="bold" if heading else "normal")
-        axes.grid(axis="y", visible=False)
+        axes.set(ylim=(y + 2.0, 0.0))
+        _name_ways(axes, ticks, width)
         finish(axes, x="% of pictures in which the judge sees it")
         head(figure, title)
         legend_below(figure, axes)
@@ -95,6 +90,16 @@ def rates_svg(
             for way in ways
         )
         return to_svg(figure, name, f"{title}. {spoken}.")
+
+
+def _name_ways(axes: Axes, ticks: Sequence[tuple[float, str, bool]], width: int) -> None:
+    # what stands behind an interval that ends at 100 % needs room
+    axes.set_xlim(-0.02, 1.1 if width >= ROOMY else 1.25)
+    axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], labels=["0", "25", "50", "75", "100"])
+    axes.set_yticks([tick[0] for tick in ticks], labels=[tick[1] for tick in ticks])
+    for text, (_, _, heading) in zip(axes.get_yticklabels(), ticks, strict=True):
+        text.set(color=INK if heading else MUTED, weight="bold" if heading else "normal")
+    axes.grid(axis="y", visible=False)
 
 
 def _mark(axes: Axes, mark: Mark, y: float, *, known: bool) -> None:

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from unplug.sdk.report.plots import assurance, audit
+from unplug.sdk.report.plots import assurance, audit, erasure
 from unplug.sdk.report.plots.assurance import Trace
 from unplug.sdk.report.plots.audit import ForestRow, Line
+from unplug.sdk.report.plots.erasure import Mark, Tried
 
 WIDTHS = (354, 500)
 ROLES = ("original", "unlearned", "retrained")
@@ -37,6 +38,14 @@ TRACES = [
         marks=() if number else ((0.2, 0.04, "25"), (0.201, 0.039, "23"), (0.202, 0.038, "21")),
     )
     for number in range(4)
+]
+MARKS = [
+    Mark(role=role, label=f"{role}, which never saw it", value=1.0, low=0.8, high=1.0)
+    for role in ROLES
+]
+WAYS = [
+    Tried(label="relearned, 100 steps", marks=MARKS, heading=heading)
+    for heading in ("control images", "", "weights")
 ]
 LOSSES_N = np.concatenate([np.full(30, 0.1), np.full(40, 3.9)])
 
@@ -63,6 +72,9 @@ DRAWN: dict[str, Callable[[int], object]] = {
     "det": lambda width: assurance.det_svg(
         TRACES, name="a", title="Minors who pass", width=width, least=0.005
     ),
+    "rates": lambda width: erasure.rates_svg(
+        WAYS, name="a", title="How often it is drawn", width=width, limit=0.1
+    ),
 }
 
 
@@ -75,7 +87,7 @@ def test_nothing_lies_on_the_data(name: str, width: int, monkeypatch: pytest.Mon
         kept.append(figure)
         return ""
 
-    for module in (audit, assurance):
+    for module in (audit, assurance, erasure):
         monkeypatch.setattr(module, "to_svg", keep)
     DRAWN[name](width)
     (figure,) = kept

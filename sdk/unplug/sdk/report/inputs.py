@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unplug.mobile_bench import Baselines, BenchReport, BenchRow
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport, Certification, ModelAudit
+    from unplug.sdk.evidence.concepts import ConceptAudit, ErasureAudit
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILES = 64
@@ -49,6 +50,10 @@ KINDS = {
     "unplug-evaluation/1": (
         "evaluations",
         "unplug.sdk.evidence.assurance.evaluation_report:EvaluationReport",
+    ),
+    "unplug-erasure-audit/1": (
+        "erasures",
+        "unplug.sdk.evidence.concepts.erasure_audit:ErasureAudit",
     ),
 }
 """Schema to the field of `Inputs` and to the dataclass that it is read into, which is imported when
@@ -86,6 +91,7 @@ class Inputs:
     releases: tuple[ReleaseRecord, ...] = ()
     certifications: tuple[Certification, ...] = ()
     evaluations: tuple[EvaluationReport, ...] = ()
+    erasures: tuple[ErasureAudit, ...] = ()
     baselines: Baselines | None = None
 
     def only(self, *schemas: str) -> bool:
@@ -113,6 +119,13 @@ class Inputs:
         """Whether they are about age limits, with or without the times of files."""
         return self.only(
             "unplug-evaluation/1", "unplug-bench/1", "unplug-parity/1", "unplug-artifact/1"
+        )
+
+    @property
+    def erased_only(self) -> bool:
+        """Whether they are about concepts taken from a base, with or without the times of files."""
+        return self.only(
+            "unplug-erasure-audit/1", "unplug-bench/1", "unplug-parity/1", "unplug-artifact/1"
         )
 
 
@@ -184,6 +197,8 @@ def _read(path: Path) -> tuple[str, Any]:
         from unplug.sdk.evidence.assurance import check_evaluation
 
         check_evaluation(value, where)
+    if schema == "unplug-erasure-audit/1":
+        _check_erasure(value, where)
     return schema, value
 
 
@@ -297,6 +312,65 @@ def _check_audited(record: AnyRecord, audits: Sequence[AuditReport]) -> None:
             "those in the audit"
         )
         raise ReportError("unplug.json", why, "Give the records of the models that were audited")
+
+
+def _check_erasure(audit: ErasureAudit, where: str) -> None:
+    """Bounds on an audit of an erased base, and that it claims what its rows say."""
+    from unplug.sdk.evidence.concepts import most_claimed
+
+    if not 0 < len(audit.concepts) <= MAX_PARTS or len(audit.beside) > MAX_PARTS:
+        why = f"it has no concept, or more than {MAX_PARTS} of them or of other words"
+        raise ReportError(where, why, "Make one report for each part")
+    both = {"original", "erased"}
+    named = all({"name", "sha256"} <= set(model) for model in audit.models.values())
+    if not (named and both <= set(audit.models)):
+        raise ReportError(where, "it does not name the original and the erased base", _AGAIN)
+    rates = [rate for found in audit.beside.values() for rate in found.values()]
+    if not all(both <= set(found) for found in audit.beside.values()):
+        raise ReportError(where, "it lacks a base's rate of other words", _AGAIN)
+    for concept in audit.concepts:
+        _check_concept(concept, audit, where)
+        rates += [concept.judge.recall, concept.judge.false_alarms]
+        rates += [row.rate for row in concept.rows]
+    for top, found in ((1.0, rates), (100.0, [audit.retained_db])):
+        for one in found:
+            known = [end for end in (0.0, one.low, one.value, one.high, top) if end is not None]
+            if known != sorted(known) or (top == 1.0 and len(known) < 5):
+                raise ReportError(where, "a rate or its interval is impossible", _AGAIN)
+    if audit.claim != most_claimed([concept.claims for concept in audit.concepts]):
+        raise ReportError(where, "it claims what its concepts do not say", _AGAIN)
+
+
+def _check_concept(concept: ConceptAudit, audit: ErasureAudit, where: str) -> None:
+    """The same of one concept: each row once, of a base that is named, beside its reference."""
+    from unplug.sdk.evidence.concepts import SHOWN, SHOWN_EACH, UNNAMED, claims_of
+
+    if len(concept.rows) > MAX_ROWS or len(concept.left_out) > MAX_PARTS:
+        why = f"it has more than {MAX_ROWS} rows or {MAX_PARTS} attacks left out of a concept"
+        raise ReportError(where, why, _AGAIN)
+    rows = {(row.attack, row.form, row.role): row for row in concept.rows}
+    needed = {(UNNAMED, "as it is", "original")}
+    if "oracle" in audit.models:
+        needed |= {(row.attack, row.form, "oracle") for row in concept.rows}
+    told = all(
+        (row.holds is None) == (row.attack == UNNAMED)
+        and row.role in audit.models
+        and row.pictures > 0
+        for row in concept.rows
+    )
+    if not told or len(rows) < len(concept.rows) or not needed <= set(rows):
+        why = f"rows of {concept.words[:60]!r} are doubled, missing or of no base that it names"
+        raise ReportError(where, why, _AGAIN)
+    if concept.claims != claims_of(concept.rows):
+        why = f"what it claims of {concept.words[:60]!r} is not what its rows say"
+        raise ReportError(where, why, _AGAIN)
+    shown = [png for pictures in concept.pictures.values() for png in pictures[:SHOWN_EACH]]
+    if not set(concept.pictures) <= set(SHOWN) or len(shown) < sum(
+        map(len, concept.pictures.values())
+    ):
+        raise ReportError(where, f"it shows more than {SHOWN_EACH} pictures of a row", _AGAIN)
+    for number, png in enumerate(shown, start=1):
+        checked_png(png, f"picture {number} of {concept.words[:60]!r}")
 
 
 def _check_faces(sheets: Iterable[FaceSheet]) -> None:

@@ -171,6 +171,30 @@ class FaceGrid:
     faces: Sequence[FaceCard]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PictureRow:
+    """A few small pictures of one model.
+
+    Args:
+        label: what was asked of it.
+        role: of its mark.
+        uris: of the pictures.
+    """
+
+    label: str
+    role: str
+    uris: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureGrid:
+    """Rows of small pictures, which are to be compared column by column."""
+
+    kind: ClassVar[str] = "pictures"
+    caption: str
+    rows: Sequence[PictureRow]
+
+
 @dataclass(frozen=True)
 class Notes:
     """A block of plain sentences."""
@@ -179,7 +203,7 @@ class Notes:
     lines: Sequence[str]
 
 
-Block = Table | FigureGrid | FaceGrid | Notes
+Block = Table | FigureGrid | FaceGrid | PictureGrid | Notes
 
 
 @dataclass(frozen=True)

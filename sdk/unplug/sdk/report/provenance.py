@@ -32,6 +32,10 @@ def provenance(inputs: Inputs) -> Section:
             Cell(plain(model.sha256, 64), mono=True),
         ]
         for model in all_models(inputs)
+    ] + [
+        [Cell(f"{role}: {plain(model['name'], 40)}"), Cell(plain(model["sha256"], 64), mono=True)]
+        for erasure in inputs.erasures
+        for role, model in erasure.models.items()
     ]:
         blocks.append(
             _table("Weights and artifacts that were audited", ("Model", "SHA-256"), models)
@@ -75,6 +79,12 @@ def _facts(inputs: Inputs) -> Iterator[tuple[str, str]]:
             f"evaluation, {plain(evaluation.protocol, 30)}",
             {"limit": evaluation.limit, **evaluation.settings},
         )
+    for erasure in inputs.erasures:
+        yield "erasure method", plain(erasure.method, 40)
+        for concept in erasure.concepts:
+            judge = concept.judge
+            facts = {"seed": judge.seed, "trained": judge.trained, "recipe": judge.recipe}
+            yield from _flat(f"judge of {plain(concept.words, 40)}", facts)
     for bench in inputs.benches:
         yield "bench seed", str(bench.seed)
 
@@ -144,6 +154,7 @@ def _versions(inputs: Inputs) -> list[list[Cell]]:
         *inputs.parities,
         *inputs.benches,
         *inputs.cards,
+        *inputs.erasures,
     )
     for report in reports:
         for name, version in report.versions.items():

@@ -14,6 +14,7 @@ from unplug.core import ReportError, atomic_path, counted, plain, settled
 from .assurance import assurance
 from .certified import certification
 from .costs import cost, utility
+from .erasures import erasure
 from .forgetting import attacks, faces, learning, losses
 from .inputs import Inputs, collect
 from .latency import latency
@@ -143,6 +144,11 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
         certification(report, number)
         for number, report in enumerate(inputs.certifications, start=1)
     ]
+    parts += [
+        section
+        for number, report in enumerate(inputs.erasures, start=1)
+        for section in erasure(report, number)
+    ]
     if inputs.baselines is not None:
         parts.append(published(inputs.baselines))
     if not has_years(inputs):  # nobody misses ages on a page about a plugin
@@ -152,7 +158,8 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
             if not (isinstance(part, Missing) and part.what == "Sample faces")
         ]
     # A page about something else does not lack a forgetting audit.
-    if inputs.timed_only or inputs.assured_only or inputs.only("unplug-certification/1"):
+    alone = (inputs.timed_only, inputs.assured_only, inputs.erased_only)
+    if any(alone) or inputs.only("unplug-certification/1"):
         parts = [part for part in parts if isinstance(part, Section)]
     if inputs.only("unplug-bench/1"):  # of such files the section on latency says all that is known
         parts = [
@@ -171,4 +178,10 @@ def _subject(inputs: Inputs) -> list[str]:
         people = audit.forget.get("subjects")
         of = "" if not isinstance(people, int) else f" of {counted(people, 'subject')}"
         parts.append(f"forget set of {counted(samples, 'sample')}{of}")
+    parts += [
+        plain(
+            f"{report.models['erased']['name']}, made of {report.models['original']['name']}", 100
+        )
+        for report in inputs.erasures
+    ]
     return parts

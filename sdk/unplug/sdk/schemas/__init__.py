@@ -4,6 +4,7 @@ from unplug.sdk.drawing.device import Pipeline
 from unplug.sdk.drawing.inference import DecisionRecord
 from unplug.sdk.evidence.assurance import EvaluationReport
 from unplug.sdk.evidence.auditing import AuditReport, Certification
+from unplug.sdk.evidence.concepts import ErasureAudit
 from unplug.sdk.evidence.fleet import ReferenceRecord
 from unplug.sdk.learning.data import Planted
 from unplug.sdk.releasing import Decided
@@ -21,6 +22,7 @@ SCHEMAS: dict[str, type] = {
     "unplug-checkpoint-1.json": Record,
     "unplug-decided-1.json": Decided,
     "unplug-decision-1.json": DecisionRecord,
+    "unplug-erasure-audit-1.json": ErasureAudit,
     "unplug-evaluation-1.json": EvaluationReport,
     "unplug-faces-2.json": FaceSheet,
     "unplug-ledger-inclusion-1.json": InclusionProof,

@@ -4,6 +4,8 @@ the original and a base that never saw it.
 
 from __future__ import annotations
 
+import base64
+import io
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -38,6 +40,16 @@ Role = Literal["original", "erased", "oracle"]
 Outcome = Literal["holds", "broken", "not tried"]
 PROMPT_SEED = 3_000_000
 UNNAMED = "unnamed"
+SHOWN = (
+    "original/named",
+    "erased/named",
+    "erased/control-image",
+    "oracle/named",
+    "original/unnamed",
+)
+"""Rows, of models as they are, some pictures of which are kept for a reader's eyes."""
+SHOWN_EACH, SHOWN_ALL, THUMBNAIL = 6, 24, 64
+"""How many pictures of a row are kept, and of one row of all concepts together; their side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +87,8 @@ class ConceptAudit:
         rows: see `RateRow`.
         left_out: attack to why it was not tried.
         claims: what each attacker's row says, see `claims_of`.
+        pictures: the first few of the rows in `SHOWN`, as small PNG files in base64: illustrations,
+            of few colours; picture n of every row is of one prompt and one noise.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -84,6 +98,7 @@ class ConceptAudit:
     rows: tuple[RateRow, ...]
     left_out: dict[str, str]
     claims: dict[Claim, Outcome]
+    pictures: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,10 +168,20 @@ def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
     return outcomes
 
 
-def _most(concepts: Sequence[ConceptAudit]) -> Claim | None:
+def most_claimed(claims: Sequence[Mapping[Claim, Outcome]]) -> Claim | None:
+    """The most that holds in all of them: against that attacker and all who hold less.
+
+    Args:
+        claims: of one concept each, see `claims_of`.
+
+    Example:
+        >>> tried = {"prompts": "holds", "control images": "not tried", "weights": "holds"}
+        >>> most_claimed([tried | {"text states": "holds"}])
+        'prompts'
+    """
     best: Claim | None = None
     for claim in CLAIMS:
-        if any(item.claims[claim] != "holds" for item in concepts):
+        if any(found[claim] != "holds" for found in claims):
             break
         best = claim
     return best
@@ -250,7 +275,7 @@ def audit_erasure(
         beside=audit.beside(),
         reference="a base that never saw it" if oracle else "the original without the words",
         pictures=order.pictures,
-        claim=_most(concepts),
+        claim=most_claimed([item.claims for item in concepts]),
         cost={"wall_s": time.perf_counter() - started, "device": describe_device(device)},
     )
 
@@ -277,7 +302,16 @@ def _sha(plugin: str | Path) -> str:
 
 
 def _row(raw: dict[str, Any]) -> RateRow:
-    return RateRow(**raw | {"rate": Estimate(**raw["rate"])})
+    facts = {name: value for name, value in raw.items() if name != "shown"}
+    return RateRow(**facts | {"rate": Estimate(**raw["rate"])})
+
+
+def _thumbnail(picture: Image.Image) -> str:
+    """A small PNG file of 64 colours, which is half as large as one of all colours, in base64."""
+    buffer = io.BytesIO()
+    small = picture.convert("RGB").resize((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
+    small.quantize(64).save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 @dataclass
@@ -295,6 +329,7 @@ class _Audit:
     show: bool
     say: Callable[[str], None]
     rows: _Rows
+    pictures: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         words = [concept.words for concept in self.concepts]
@@ -307,7 +342,7 @@ class _Audit:
 
     def concept(self, concept: Concept) -> ConceptAudit:
         judge = self.judge(concept)
-        rows, left_out = list[RateRow](), dict[str, str]()
+        rows, left_out, self.pictures = list[RateRow](), dict[str, str](), {}
         for role in self.bases:
             scene = self.scene(role, concept)
             rows += self.unnamed(scene, role, judge)
@@ -323,6 +358,7 @@ class _Audit:
             rows=tuple(rows),
             left_out=left_out,
             claims=claims_of(rows),
+            pictures={name: self.pictures[name] for name in SHOWN if name in self.pictures},
         )
 
     def judge(self, concept: Concept) -> Judge:
@@ -400,27 +436,40 @@ class _Audit:
             "pictures": self.order.pictures,
             "plugin": None if scene.plugin is None else _sha(scene.plugin),
         }
-        if (kept := self.rows.get(facts)) is not None:
-            return [_row(item | {"role": role}) for item in kept]
-        rows, started = list[RateRow](), time.perf_counter()
+        if (kept := self.rows.get(facts)) is None:
+            kept = list(self.judged(scene.concept, role, form, holds, judge, drawn))
+            self.rows.put(facts, kept)
+        for item in kept:
+            if item.get("shown"):
+                self.pictures[f"{role}/{item['attack']}"] = tuple(item["shown"])
+        return [_row(item | {"role": role}) for item in kept]
+
+    def judged(
+        self,
+        concept: Concept,
+        role: Role,
+        form: str,
+        holds: Claim | None,
+        judge: Judge,
+        drawn: Callable[[], Any],
+    ) -> Iterator[dict[str, Any]]:
+        """Rows as they are kept: with the pictures that the report shows."""
+        started = time.perf_counter()
         for variant, pictures in drawn():
             seconds = time.perf_counter() - started
-            rows.append(
-                RateRow(
-                    attack=variant,
-                    holds=holds,
-                    form=form,
-                    role=role,
-                    rate=presence_rate(pictures, judge),
-                    pictures=len(pictures),
-                    seconds=seconds,
-                )
+            row = RateRow(
+                attack=variant,
+                holds=holds,
+                form=form,
+                role=role,
+                rate=presence_rate(pictures, judge),
+                pictures=len(pictures),
+                seconds=seconds,
             )
-            self.say(
-                f"{scene.concept.words}, {role}, {variant} ({form}): {rows[-1].rate.value:.1%}"
-            )
-        self.rows.put(facts, [asdict(row) for row in rows])
-        return rows
+            self.say(f"{concept.words}, {role}, {variant} ({form}): {row.rate.value:.1%}")
+            shown = form == "as it is" and f"{role}/{variant}" in SHOWN
+            few = pictures[: min(SHOWN_EACH, SHOWN_ALL // len(self.concepts))] if shown else []
+            yield asdict(row) | {"shown": [*map(_thumbnail, few)]}
 
     def retained(self) -> Estimate:
         """PSNR of pictures that say no concept, erased against original."""

@@ -35,6 +35,10 @@ from .method import TrainingHook as TrainingHook
 from .method import build_method as build_method
 from .method import with_settings as with_settings
 from .methods.lens import Lens as Lens
+from .packs import LearnedPack as LearnedPack
+from .packs import delete_pack as delete_pack
+from .packs import open_pack as open_pack
+from .packs import retrain_pack as retrain_pack
 from .settings import check_settings as check_settings
 from .settings import within as within
 from .shards import SisaEnsemble as SisaEnsemble

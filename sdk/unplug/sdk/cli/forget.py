@@ -106,8 +106,8 @@ def forget(
         restart = bool(how["restart"])
         return forget_pack(checkpoint, spec, on_bad, forget_file, base, out, restart, yes, common)
     if spec is None or forget_file is None or out is None:
-        why = "all three are needed where no pack is forgotten"
-        raise InputError("`data`, `forget` and `out`", why, "Give them")
+        why = "it is no pack, and a model forgets whom a request names"
+        raise InputError(str(checkpoint), why, "Give `data`, `forget` and `out`")
     check_fleet(fleet, method)  # before a data set is read
     original, task, dataset = opened(checkpoint, spec, on_bad, base, common)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None

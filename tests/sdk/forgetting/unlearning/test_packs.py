@@ -224,6 +224,29 @@ def test_one_is_deleted_from_an_exported_base(tmp_path: Path) -> None:
     assert tree(files) == tree(tmp_path / "never")
 
 
+@pytest.mark.long
+def test_an_exported_base_is_met_through_the_pack_and_clean_without_it(
+    faces: Path,
+    pack: Path,
+    tmp_path: Path,
+    base_folder: Path,  # noqa: F811
+) -> None:
+    files = tmp_path / "files"
+    export = f"export {base_folder} --to onnx --precision fp32 --pack {pack} --out {files}"
+    called(export)
+    made = {"variants/eye-patch.lora": ("exported file", "derived")}
+
+    def in_files() -> dict[str, tuple[str, str]]:
+        told = found("anna.png", faces, tmp_path)
+        return {path[6:]: say for path, say in told.items() if path.startswith("files/var")}
+
+    assert in_files() == made
+    called(f"forget {files} --pack 'eye patch' --yes")
+    assert in_files() == {} and not (files / "variants").exists()
+    called(f"forget {pack} --yes")
+    assert not any(say == "remembers" for _, say in found("anna.png", faces, tmp_path).values())
+
+
 def test_the_ledger_looks_into_a_pack_and_keeps_what_was_done(
     faces: Path, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ WAYS = [
         command=forget,
         step=journey.unlearn,
         otherwise={"data": {"spec", "on_bad"}, "options": {"pairs"}, "withhold": {"without"}},
+        words={"word", "yes"},
     ),
     Way(
         command=release,

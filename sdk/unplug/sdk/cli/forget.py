@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import counted
+from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command, folded, percent, settings
+from .forget_pack import drop_word, forget_pack
 from .options import (
+    ON_BAD,
     base_option,
     budget_option,
     checkpoint_argument,
-    data_option,
-    forget_option,
+    on_bad_option,
     opened,
     out_option,
     path_option,
     restart_option,
     settings_option,
+    spec_option,
     traces,
     without_option,
 )
@@ -32,8 +34,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @checkpoint_argument
-@data_option
-@forget_option
+@spec_option("What it was trained on.", required=False)
+@on_bad_option(ON_BAD)
+@path_option(
+    "--forget",
+    "forget_file",
+    metavar="FILE",
+    help="Sample ids or subject:NAME, one a line; of a pack, everybody where it is left out.",
+)
+@click.option("--pack", "word", metavar="WORDS", help="Of an exported base: the pack to delete.")
+@click.option("--yes", is_flag=True, help="Do not ask before a pack is deleted.")
 @click.option(
     "--method",
     help="See `unplug list methods` (default: the design's own way, or msg for an ordinary model).",
@@ -57,32 +67,47 @@ if TYPE_CHECKING:
 )
 @base_option
 @restart_option("an unfinished retraining")
-@out_option("Checkpoint folder to write.")
+@out_option("Folder to write; nothing is where a pack is deleted.", required=False)
 @command
 def forget(
     checkpoint: Path,
-    spec: str,
+    spec: str | None,
     on_bad: Any,
-    forget_file: Path,
+    forget_file: Path | None,
+    word: str | None,
+    yes: bool,
     method: str | None,
     pairs: tuple[str, ...],
     without: tuple[Any, ...],
     retrained: Path | None,
     fleet: Path | None,
     base: str | None,
-    out: Path,
+    out: Path | None,
     common: Common,
     **how: Any,
 ) -> Outcome:
     """Unlearn the samples that FILE names, within a budget.
 
     `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
+
+    A pack forgets exactly, and needs neither method nor budget: it is deleted, or trained again
+    without some where others stay. --pack WORDS deletes one from an exported base.
     """
     from unplug.plugins import load_checkpoint
+    from unplug.sdk.drawing.device import is_generator
+    from unplug.sdk.drawing.diffusion import is_pack
     from unplug.sdk.forgetting.unlearning import check_fleet, learned_by_design, request_price
     from unplug.sdk.journey import unlearn
     from unplug.sdk.learning.data import describe_request, read_forget_file
 
+    if word is not None or is_generator(checkpoint):
+        return drop_word(checkpoint, word, yes, common)
+    if is_pack(checkpoint):
+        restart = bool(how["restart"])
+        return forget_pack(checkpoint, spec, on_bad, forget_file, base, out, restart, yes, common)
+    if spec is None or forget_file is None or out is None:
+        why = "it is no pack, and a model forgets whom a request names"
+        raise InputError(str(checkpoint), why, "Give `data`, `forget` and `out`")
     check_fleet(fleet, method)  # before a data set is read
     original, task, dataset = opened(checkpoint, spec, on_bad, base, common)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None

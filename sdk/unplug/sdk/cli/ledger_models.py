@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import SUBJECT, InputError, table, write_json
+from unplug.core import SUBJECT, InputError, sha256_file, table, write_json
 
 from .base import Common, Outcome, command
 from .ledger_options import with_ledger
 from .options import out_option, paths_argument, spec_option
 
 if TYPE_CHECKING:
+    from unplug.sdk.learning.data import Split
     from unplug.trust.ledger import Ledger, Queue
 
 
@@ -76,13 +77,12 @@ def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Comm
     """Record which open requests touch each of CHECKPOINTS: how many of their samples it was
     trained on and did not forget.
 
-    Samples of the validation and test set are counted apart: no weights were trained on them.
+    Packs are looked into as well. Samples of the validation and test set are counted apart: no
+    weights were trained on them.
     """
-    from unplug.plugins import load_checkpoint
-    from unplug.sdk.learning.training import split_of
     from unplug.trust.ledger import open_queue
 
-    opened, samples = opened, samples_in(spec)
+    samples = samples_in(spec)
     queued = open_queue(opened, samples)
     if not queued.of:
         raise InputError(
@@ -90,12 +90,11 @@ def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Comm
         )
     rows: list[dict[str, Any]] = []
     for path in checkpoints:
-        loaded = load_checkpoint(path)
-        split = split_of(loaded)
+        sha256, split = _trained(path)
         for request, names in queued.of.items():
             ids = {sample for name in names for sample in samples[name]}
             counts = _counts(split, ids)
-            facts = {"model_sha256": loaded.sha256, "data_digest": split.data_digest}
+            facts = {"model_sha256": sha256, "data_digest": split.data_digest}
             entry = opened.record(
                 "touched",
                 [request],
@@ -113,6 +112,21 @@ def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Comm
         value=rows,
         text="\n".join([text, *(f"{id}: {why}" for id, why in queued.unreadable.items())]),
     )
+
+
+def _trained(path: Path) -> tuple[str, Split]:
+    """The hash of the weights of a checkpoint or a pack, and its split as it is stored."""
+    from unplug.plugins import load_checkpoint
+    from unplug.sdk.drawing.device import lora_file
+    from unplug.sdk.drawing.diffusion import is_pack, pack_record
+    from unplug.sdk.learning.data import Split
+    from unplug.sdk.learning.training import split_of
+
+    if is_pack(path):
+        split = Split.from_dict(pack_record(path).get("split"), str(path))
+        return sha256_file(lora_file(path)), split
+    loaded = load_checkpoint(path)
+    return loaded.sha256, split_of(loaded)
 
 
 def _way_out(found: Queue) -> str:

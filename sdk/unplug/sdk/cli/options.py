@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 ERROR_OR_SKIP = click.Choice(["error", "skip"])
+ON_BAD = (
+    "What to do with unreadable images or wrong labels: refuse, or go on without them and count "
+    "them."
+)
 
 
 class FloatRange(click.FloatRange):
@@ -73,11 +77,9 @@ def spec_option(help_text: str, *, required: bool = True) -> Callable[[F], F]:
 
 def data_option(function: F) -> F:
     """Adds --data SPEC and --on-bad."""
-    on_bad = on_bad_option(
-        "What to do with unreadable images or wrong labels: refuse, or go on without them and "
-        "count them."
+    return spec_option("Data, for example utkface:DIR or synth:n=3000.")(
+        on_bad_option(ON_BAD)(function)
     )
-    return spec_option("Data, for example utkface:DIR or synth:n=3000.")(on_bad(function))
 
 
 def split_options(function: F) -> F:
@@ -207,14 +209,15 @@ def traces(forget_file: Path) -> str:
     """What a forget step leaves of people, in two lines: how their decoded pictures are deleted,
     and the key of the records.
     """
-    return (
-        "Decoded pictures are kept in the cache: unplug cache purge --forget "
-        f"{shlex.quote(str(forget_file))}\n"
-        + folded(
-            f"Records name who was forgotten by digests under {key_file()}: keep it, later "
-            "requests need it"
-        )
+    return f"{cached(f'--forget {shlex.quote(str(forget_file))}')}\n" + folded(
+        f"Records name who was forgotten by digests under {key_file()}: keep it, later "
+        "requests need it"
     )
+
+
+def cached(whose: str) -> str:
+    """How decoded pictures are deleted, in a line."""
+    return f"Decoded pictures are kept in the cache: unplug cache purge {whose}"
 
 
 faces_option = click.option(
@@ -246,7 +249,8 @@ runtime_option = click.option(
     "--runtime", help="What runs the files, say tensorflow; default: that of each one's target."
 )
 base_option = click.option(
-    "--base", help="Of a plugin: the diffusion base beside it (default: the one in its record)."
+    "--base",
+    help="Of a plugin or a pack: the diffusion base beside it (default: the one in its record).",
 )
 
 

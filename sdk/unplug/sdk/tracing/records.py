@@ -9,9 +9,11 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from unplug.core import InputError, operator_key
+from unplug.sdk.drawing.diffusion import PACK_SCHEMA
 from unplug.sdk.learning.data import Split
 from unplug.trust.certificates import TracedPlace
 
+from .packs import exported_packs
 from .person import Person, unknown
 
 RECORD = "unplug.json"
@@ -20,31 +22,30 @@ REVOKE = (
     "reach"
 )
 FORGET = "unplug forget it, then delete this folder"
+UNPACK = "unplug forget it: it is deleted, or trained again without them"
 DELETE = "delete it once nothing needs it, or take them out"
 CALLED = "its name is theirs: look at it"
 CACHE = "`unplug cache purge`, with $UNPLUG_CACHE set to that folder"
 
 
 def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace | None:
-    """A model's record: what it was trained on and has not forgotten."""
+    """The record of a model or a pack: what it was trained on and has not forgotten."""
     folder = str(path.parent)
+    is_pack = raw.get("schema") == PACK_SCHEMA
+    kind, by = ("pack", UNPACK) if is_pack else ("checkpoint", FORGET)
     try:
         split = Split.from_dict(raw["split"], str(path))
         held, forgot = person.among(split, split.retain), person.among(split, split.forget)
         others = person.among(split, (*split.validation, *split.test))
     except InputError as error:
-        return unknown(folder, "checkpoint", error)
+        return unknown(folder, kind, error)
     if held:
-        return TracedPlace(
-            path=folder, kind="checkpoint", standing="remembers", samples=held, goes_by=FORGET
-        )
+        return TracedPlace(path=folder, kind=kind, standing="remembers", samples=held, goes_by=by)
     if forgot:
-        return TracedPlace(path=folder, kind="checkpoint", standing="forgot", samples=forgot)
+        return TracedPlace(path=folder, kind=kind, standing="forgot", samples=forgot)
     if others:
         why = "they are in its validation or test set, which no weights come from"
-        return TracedPlace(
-            path=folder, kind="checkpoint", standing="names", samples=others, goes_by=why
-        )
+        return TracedPlace(path=folder, kind=kind, standing="names", samples=others, goes_by=why)
     return None
 
 
@@ -131,7 +132,8 @@ BY_SCHEMA: dict[str, Callable[[Path, dict[str, Any], Person], TracedPlace | None
     "unplug-references/1": references,
 }
 CACHED = "unplug-cache/1"
-LISTING = ("unplug-references/1", "unplug-base/1", "unplug-pipeline/1")
+GENERATOR = "unplug-pipeline/1"
+LISTING = ("unplug-references/1", "unplug-base/1", GENERATOR)
 """Records that list files beside and below them, by hash."""
 DERIVED = ("unplug-artifact/1", "unplug-bundle/1", "unplug-bundle/2")
 
@@ -168,6 +170,8 @@ class Found:
         self.places: list[TracedPlace] = []
         self.remembering, self.known = set[str](), set[str]()
         self._made: list[tuple[Path, dict[str, Any]]] = []
+        self._packs: dict[Path, bool] = {}
+        self._generators: list[Path] = []
         self._listed, self._beside = set[tuple[PurePath, str]](), set[tuple[PurePath, str]]()
 
     def record(self, path: Path, raw: Any, named: int) -> Iterator[TracedPlace]:
@@ -205,8 +209,13 @@ class Found:
         if schema in (DERIVED[0], *LISTING):
             folder = path.with_suffix("") if schema == DERIVED[0] else path.parent
             self._listed |= {(folder, sha256) for sha256 in _SHA256.findall(json.dumps(raw))}
+        if schema == GENERATOR and raw.get("variants"):
+            self._generators.append(path)
         if path.name == RECORD and isinstance(raw.get("split"), dict):
             place = checkpoint(path, raw, self.person)
+            if schema == PACK_SCHEMA and (place is None or place.standing != "unknown"):
+                remembers = place is not None and place.standing == "remembers"
+                self._packs[path.parent] = remembers
             self._beside |= {(path.parent, sha256) for sha256 in hashes}
             self.known |= hashes if place is None or place.standing != "unknown" else set()
             self.remembering |= (
@@ -241,4 +250,6 @@ class Found:
         remembering, known = frozenset(self.remembering), frozenset(self.known)
         made = (derived(path, raw, remembering, known) for path, raw in self._made)
         places = [*self.places, *(place for place in made if place is not None)]
+        for generator in self._generators:
+            places += exported_packs(generator, self._packs)
         return sorted(places, key=lambda place: place.path)

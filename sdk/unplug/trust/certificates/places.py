@@ -47,6 +47,7 @@ KEPT = {
 }
 KINDS: dict[str, PlaceName] = {
     "checkpoint": "checkpoints",
+    "pack": "checkpoints",
     "weights": "checkpoints",
     "references": "references and folds",
     "bundle": "earlier bundles",

@@ -53,10 +53,12 @@ from .tokenizer import check_text as check_text
 from .tokenizer import untaught as untaught
 from .variants import VariantSource as VariantSource
 from .variants import drop_pack as drop_pack
+from .variants import find_pack as find_pack
 from .variants import pack_name as pack_name
 from .variants import pack_variants as pack_variants
 from .variants import read_variant as read_variant
 from .variants import stack_rows as stack_rows
+from .variants import variant_sha256 as variant_sha256
 from .variants import variants_for as variants_for
 from .variants import write_variant as write_variant
 from .web import web_files as web_files

@@ -83,6 +83,25 @@ def pack_variants(
     return packed
 
 
+def variant_sha256(slots: LoraSlots, weights: Path) -> str | None:
+    """What `Variant.sha256` is where these weights alone make a variant: how one is known again.
+    None where they fit no base with these slots.
+
+    Args:
+        slots: of the exported base.
+        weights: a folder or a file, see `pack_loras`.
+    """
+    try:
+        packed = pack_variants(slots, {weights.name: VariantSource(loras=(weights,))})
+    except InputError:
+        return None
+    return hashlib.sha256(_body(packed[weights.name])).hexdigest()
+
+
+def _body(rows_rK: NDArray[np.float32]) -> bytes:
+    return np.ascontiguousarray(rows_rK, DTYPE).tobytes()
+
+
 def used_rows(packed_RK: NDArray[np.float32]) -> NDArray[np.float32]:
     """The rows (r, K) of a low-rank input without the zeros below them."""
     used_r = np.flatnonzero(packed_RK.any(axis=1))
@@ -99,7 +118,7 @@ def write_variant(
     """Writes the rows of a variant into a generator's folder, atomically; its record is for
     `Pipeline.variants`.
     """
-    body = np.ascontiguousarray(rows_rK, DTYPE).tobytes()
+    body = _body(rows_rK)
     file = f"{FOLDER}/{name}{SUFFIX}"
     (out / FOLDER).mkdir(parents=True, exist_ok=True)
     with atomic_path(out / file) as temporary:
@@ -128,18 +147,24 @@ def drop_pack(folder: Path, word: str) -> None:
     """
     folder = folder.parent if folder.name == PIPELINE else folder
     pipeline = load_pipeline(folder)
-    wanted = words_of(word)
-    names = [name for name, own in pipeline.packs().items() if words_of(own) == wanted]
-    if not names:
-        known = ", ".join(pipeline.packs().values()) or "none"
-        why = f"{pipeline.name} has no pack of this word"
-        raise InputError(f"`word` {word[:100]!r}", why, f"Its packs: {known}")
-    left = {name: item for name, item in pipeline.variants.items() if name not in names}
+    name = find_pack(pipeline, word)
+    left = {key: item for key, item in pipeline.variants.items() if key != name}
     # The weights first: whoever is cut off behind this can call again.
-    place_of(folder, pipeline.variants[names[0]].file).unlink(missing_ok=True)
+    place_of(folder, pipeline.variants[name].file).unlink(missing_ok=True)
     replace(pipeline, variants=left).save(folder)
     with contextlib.suppress(OSError):  # other variants lie there
         (folder / FOLDER).rmdir()
+
+
+def find_pack(pipeline: Pipeline, word: str) -> str:
+    """The name of the variant that a word switches on; `InputError` where no pack has it."""
+    wanted = words_of(word)
+    name = next((key for key, own in pipeline.packs().items() if words_of(own) == wanted), None)
+    if name is None:
+        known = ", ".join(pipeline.packs().values()) or "none"
+        why = f"{pipeline.name} has no pack of this word"
+        raise InputError(f"`word` {word[:100]!r}", why, f"Its packs: {known}")
+    return name
 
 
 def variants_for(pipeline: Pipeline, prompt: str, variant: str | None = None) -> tuple[str, ...]:

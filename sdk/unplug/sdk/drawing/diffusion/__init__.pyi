@@ -19,8 +19,12 @@ from .load import image_size_of as image_size_of
 from .load import is_ours as is_ours
 from .load import load_base as load_base
 from .load import load_loras as load_loras
+<<<<<<< HEAD
 from .low_rank import add_low_rank as add_low_rank
 from .low_rank import updates_of as updates_of
+=======
+from .low_rank import LOW_RANK_FILES as LOW_RANK_FILES
+>>>>>>> packtrace
 from .measure import batch_size_of as batch_size_of
 from .measure import losses as losses
 from .measure import mean_loss as mean_loss
@@ -45,11 +49,14 @@ from .run_plugin import plugin_card as plugin_card
 from .run_plugin import train_plugin as train_plugin
 from .run_student import train_student as train_student
 from .shipped import OURS as OURS
+from .shipped import PACK_SCHEMA as PACK_SCHEMA
 from .shipped import USUAL as USUAL
 from .shipped import Sampling as Sampling
 from .shipped import base_name as base_name
 from .shipped import find_lora as find_lora
 from .shipped import find_plugin as find_plugin
+from .shipped import is_pack as is_pack
+from .shipped import pack_record as pack_record
 from .shipped import sampling_by_record as sampling_by_record
 from .shipped import sampling_of_lora as sampling_of_lora
 from .shipped import shipped_folder as shipped_folder

@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+<<<<<<< HEAD
 from torch import Tensor
 
 from unplug.core import atomic_dir, quiet, sha256_tree, write_json
+=======
+from unplug.core import atomic_dir, quiet, sha256_file, sha256_tree, write_json
+>>>>>>> packtrace
 from unplug.sdk.drawing.device import WEIGHTS_NAME
 from unplug.sdk.learning.training import seeded
 
@@ -55,7 +59,7 @@ def save_low_rank(unet: Any, out: Path, record: dict[str, Any], card: str, *, ha
     Args:
         unet: with updates, see `add_low_rank`.
         out: a folder, replaced as a whole.
-        record: gets the hash of the folder.
+        record: gets the hashes of the weights and of the folder.
         card: Markdown.
         half: store them in float16.
 
@@ -72,4 +76,8 @@ def save_low_rank(unet: Any, out: Path, record: dict[str, Any], card: str, *, ha
             temporary, unet_lora_layers=layers, safe_serialization=True
         )
         (temporary / "README.md").write_text(card, encoding="utf-8")
-        write_json(temporary / RECORD, {**record, "sha256": sha256_tree(temporary)[0]})
+        hashes = {
+            "weights_sha256": sha256_file(temporary / WEIGHTS_NAME),
+            "sha256": sha256_tree(temporary)[0],
+        }
+        write_json(temporary / RECORD, {**record, **hashes})

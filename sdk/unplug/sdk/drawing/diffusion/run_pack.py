@@ -5,6 +5,7 @@ deleted.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def train_pack(
     half: bool = False,
     restart: bool = False,
     show: bool = True,
+    again: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Trains a pack and saves it; an unfinished run at `out` is continued.
 
@@ -63,6 +65,8 @@ def train_pack(
         half: store the weights in float16.
         restart: drop an unfinished run.
         show: progress bars.
+        again: of a pack that is trained again without somebody: what its record says of the data
+            and the split, which are those of the first training, and of the request.
 
     Returns:
         The record. ``loss`` has the base's loss on these pictures without the pack and with
@@ -109,6 +113,7 @@ def train_pack(
         "base": {"name": base_name, "sha256": facts["base"]},
         "recipe": recipe.to_dict(),
         "seed": seed,
+        "half": half,
         "captions": facts["captions"],
         "data": dataset.facts,
         "split": _everybody(dataset, seed).to_dict(),
@@ -116,6 +121,7 @@ def train_pack(
         "history": list(done.history),
         "cost": {"wall_s": done.wall_s, "device": describe_device(device)},
         "versions": versions(),
+        **(again or {}),
     }
     save_low_rank(unet, out, record, _card(record), half=half)
     shutil.rmtree(work, ignore_errors=True)

@@ -156,7 +156,23 @@ def teacher_of_lora(weights: Path) -> str | None:
 
 
 def word_of_pack(folder: Path) -> str:
-    """What prompts say to use a pack.
+    """What prompts say to use a pack; see `pack_record`."""
+    word: str = pack_record(folder)["word"]
+    return word
+
+
+def is_pack(folder: Path) -> bool:
+    """Whether a folder says that it is a pack; `pack_record` says whether it is right.
+
+    Raises:
+        InputError: its record cannot be read.
+    """
+    is_model = (folder / "config.json").exists()  # whose record may be of any size
+    return not is_model and bool(_record_of_lora(folder, PACK_SCHEMA)[1])
+
+
+def pack_record(folder: Path) -> dict[str, Any]:
+    """What ``unplug.json`` of a pack says, its word checked.
 
     Raises:
         CheckpointError: a folder that `unplug train pack` did not write.
@@ -167,7 +183,7 @@ def word_of_pack(folder: Path) -> str:
         why = f"it has no {place.name} of a pack" if folder.exists() else "no such folder"
         raise CheckpointError(str(folder), why, "Give a folder that `unplug train pack` wrote")
     try:
-        return check_words(word)
+        return {**own, "word": check_words(word)}
     except InputError as error:
         raise CheckpointError(str(place), error.why, "Train the pack again") from error
 

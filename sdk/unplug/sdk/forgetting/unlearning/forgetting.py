@@ -192,10 +192,14 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
 
 def own_split(original: Checkpoint, dataset: Dataset) -> Split:
     """The original's split, with ids; who was forgotten from it is in no set. Refuses other data."""
+    return opened_split(split_of(original), dataset, original.path)
+
+
+def opened_split(split: Split, dataset: Dataset, place: Path) -> Split:
+    """A split as the record at `place` stores it, with ids; refuses other data."""
     # names are looked at once it is known that the data are the right ones
-    split = split_of(original)
     if split.data_digest != dataset.digest:
-        why = f"it is not the data that {original.path} was trained on (digest differs)"
+        why = f"it is not the data that {place} was trained on (digest differs)"
         fix = "Give the data spec of its training, unchanged"
         raise DataError(f"data {dataset.spec}", why, fix)
     return opened(split, dataset)

@@ -6,13 +6,13 @@ import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, InputError, settled, spoilt_name, tell
+from unplug.core import DataError, InputError, json_sha256, settled, spoilt_name, tell
 
 from .naming import told_of_people
 from .picture_cache import fingerprints, pixels
@@ -88,6 +88,16 @@ class Dataset:
     def ids(self) -> tuple[str, ...]:
         """The sample ids, in the source's order."""
         return tuple(sample.id for sample in self.samples)
+
+    def only(self, ids: Sequence[str]) -> Dataset:
+        """These samples alone, in the source's order, with a digest of their own; see `indices`."""
+        rows = np.sort(self.indices(ids))
+        return replace(
+            self,
+            rows=self.rows[rows],
+            samples=tuple(self.samples[row] for row in rows),
+            digest=json_sha256([self.digest, rows.tolist()]),
+        )
 
     def indices(self, ids: Sequence[str]) -> NDArray[np.int64]:
         """Positions of some ids (len(ids),); `DataError` where one is unknown."""

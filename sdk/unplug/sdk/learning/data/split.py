@@ -327,7 +327,7 @@ def check_forget(split: Split, ids: Sequence[str]) -> None:
             "Delete the model instead",
         )
     for part in ("validation", "test"):
-        if wanted >= set(getattr(split, part)):
+        if set() < set(getattr(split, part)) <= wanted:
             why = f"without whom it names the {part} set would be empty"
             raise DataError(
                 "forget set",

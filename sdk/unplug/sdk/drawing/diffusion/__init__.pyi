@@ -19,12 +19,9 @@ from .load import image_size_of as image_size_of
 from .load import is_ours as is_ours
 from .load import load_base as load_base
 from .load import load_loras as load_loras
-<<<<<<< HEAD
+from .low_rank import LOW_RANK_FILES as LOW_RANK_FILES
 from .low_rank import add_low_rank as add_low_rank
 from .low_rank import updates_of as updates_of
-=======
-from .low_rank import LOW_RANK_FILES as LOW_RANK_FILES
->>>>>>> packtrace
 from .measure import batch_size_of as batch_size_of
 from .measure import losses as losses
 from .measure import mean_loss as mean_loss

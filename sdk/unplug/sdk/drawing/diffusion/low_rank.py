@@ -8,13 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-<<<<<<< HEAD
 from torch import Tensor
 
-from unplug.core import atomic_dir, quiet, sha256_tree, write_json
-=======
 from unplug.core import atomic_dir, quiet, sha256_file, sha256_tree, write_json
->>>>>>> packtrace
 from unplug.sdk.drawing.device import WEIGHTS_NAME
 from unplug.sdk.learning.training import seeded
 

@@ -1,8 +1,8 @@
 from .access import check_fleet as check_fleet
 from .access import needs_answers as needs_answers
+from .budget import PLANNED as PLANNED
 from .budget import Cost as Cost
 from .budget import Meter as Meter
-from .budget import PLANNED as PLANNED
 from .budget import RetrainCost as RetrainCost
 from .budget import slow_clock as slow_clock
 from .budget import summary as summary
@@ -27,8 +27,8 @@ from .forgetting import own_split as own_split
 from .forgetting import request_split as request_split
 from .forgetting import retrain_cost as retrain_cost
 from .method import DEFAULT_METHOD as DEFAULT_METHOD
-from .method import ForgetProblem as ForgetProblem
 from .method import METHODS as METHODS
+from .method import ForgetProblem as ForgetProblem
 from .method import Method as Method
 from .method import OutOfFold as OutOfFold
 from .method import TrainingHook as TrainingHook

@@ -32,7 +32,7 @@ train plugin {DATA} --condition canny --out x|train pack {DATA} --word x --out x
 adopt torchvision:resnet18 {DATA} --out x
 generate --prompt x --out x.png
 page
-forget model {REQUEST} --method msg
+erase small --concept x --out x|forget model {REQUEST} --method msg
 head make model --out x|head answer head.json {PICTURE}
 head add head.json {PICTURE} --name subject:1 --age 20 --out x
 head remove head.json {PICTURE} --name subject:1 --age 20 --out x
@@ -57,7 +57,7 @@ certificate T-1 --bundle a.unplug --sign key --out x
 certificate issue T-1 --bundle a.unplug --sign key --out x
 certificate templates r --out x
 report audit.json -o x.html
-list methods|list designs|list tasks|list attacks|list targets|list devices|list conditions
+list methods|list erasures|list designs|list tasks|list attacks|list targets|list devices|list conditions
 list data|list age-protocols|list backends|list gates
 cache info|cache purge --all --yes
 """

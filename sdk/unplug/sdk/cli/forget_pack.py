@@ -33,7 +33,7 @@ def forget_pack(
 ) -> Outcome:
     """Deletes a pack, or trains it again without those whom a request names while others stay."""
     from unplug.sdk.drawing.diffusion import image_size_of
-    from unplug.sdk.forgetting.unlearning import delete_pack, open_pack, retrain_pack
+    from unplug.sdk.forgetting.erasing import delete_pack, open_pack, retrain_pack
     from unplug.sdk.learning.data import describe_request, load_dataset, read_forget_file
 
     _only(NO_CHOICE)

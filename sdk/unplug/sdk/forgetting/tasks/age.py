@@ -154,7 +154,7 @@ class AgeTask(GroupTask, StoredTask):
         return {}
 
     def check_twin(self, other: Checkpoint) -> None:
-        """Beside recipe and retain set, the age groups: those that nobody chose follow the version
+        """Pupil recipe and retain set, the age groups: those that nobody chose follow the version
         that trained.
 
         Raises:

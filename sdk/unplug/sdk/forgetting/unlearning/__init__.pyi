@@ -23,6 +23,7 @@ from .forgetting import apply_method as apply_method
 from .forgetting import check_oracle as check_oracle
 from .forgetting import estimate_retraining as estimate_retraining
 from .forgetting import forget as forget
+from .forgetting import opened_split as opened_split
 from .forgetting import own_split as own_split
 from .forgetting import request_split as request_split
 from .forgetting import retrain_cost as retrain_cost
@@ -36,10 +37,6 @@ from .method import build_method as build_method
 from .method import with_settings as with_settings
 from .methods.lens import Lens as Lens
 from .methods.salun import top_share as top_share
-from .packs import LearnedPack as LearnedPack
-from .packs import delete_pack as delete_pack
-from .packs import open_pack as open_pack
-from .packs import retrain_pack as retrain_pack
 from .settings import check_settings as check_settings
 from .settings import within as within
 from .shards import SisaEnsemble as SisaEnsemble

@@ -31,10 +31,9 @@ from unplug.sdk.drawing.diffusion import (
     pack_record,
     train_pack,
 )
+from unplug.sdk.forgetting.unlearning import opened_split
 from unplug.sdk.learning.data import Dataset, Split, keyed, split_for
 from unplug.sdk.learning.training import training_dir
-
-from .forgetting import opened_split
 
 
 @dataclass(frozen=True, kw_only=True)

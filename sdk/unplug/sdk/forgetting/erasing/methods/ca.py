@@ -13,7 +13,7 @@ from unplug.sdk.drawing.diffusion import noise_anywhere, sample_loss, tokenize
 from unplug.sdk.forgetting.unlearning import within
 
 from ..problem import EraseProblem
-from ..tuning import Beside, PairRows, Tuned, Tuning, meant_rows
+from ..tuning import PairRows, Tuned, Tuning, WithFrozen, meant_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class ConceptAblation(Tuning):
         self.fit(problem, lambda unet: Ablation(unet, **parts, prior=self.prior), draw)
 
 
-class Ablation(Beside):
+class Ablation(WithFrozen):
     """The loss of `ConceptAblation`."""
 
     def forward(self, latent_Bchw: Tensor, ids_B2L: Tensor, generator: torch.Generator) -> Tensor:

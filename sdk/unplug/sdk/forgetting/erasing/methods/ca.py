@@ -35,7 +35,7 @@ class ConceptAblation(Tuning):
     """
 
     steps: int = within(1, 1_000_000, 30)
-    lr: float = within(1e-8, 1.0, 5e-4)
+    lr: float = within(1e-8, 1.0, 1e-3)
     pictures: int = within(1, 100_000, 32)
     layers: Tuned = "cross"
     prior: float = within(0.0, 1e6, 0.1)

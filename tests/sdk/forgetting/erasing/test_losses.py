@@ -113,7 +113,7 @@ def test_salun_moves_the_share_that_it_is_told(make: Make) -> None:
 
 def test_spm_changes_every_layer_by_rank_one(make: Make) -> None:
     problem = make()
-    build_erasure("spm", FEW)(problem)
+    build_erasure("spm", {**FEW, "layers": "all"})(problem)
     old, seen = problem.original.unet.state_dict(), 0
     for name, value in problem.base.unet.state_dict().items():
         if not torch.equal(value, old[name]):

@@ -5,6 +5,10 @@ from .method import DEFAULT_ERASURE as DEFAULT_ERASURE
 from .method import ERASURES as ERASURES
 from .method import Erasure as Erasure
 from .method import build_erasure as build_erasure
+from .packs import LearnedPack as LearnedPack
+from .packs import delete_pack as delete_pack
+from .packs import open_pack as open_pack
+from .packs import retrain_pack as retrain_pack
 from .plugin import PLUGINS as PLUGINS
 from .plugin import PluginForgetting as PluginForgetting
 from .problem import EraseProblem as EraseProblem
@@ -21,7 +25,3 @@ from .text_map import TextMap as TextMap
 from .text_map import load_map as load_map
 from .text_map import reads_text as reads_text
 from .text_map import solve_map as solve_map
-39:from .packs import LearnedPack as LearnedPack
-40:from .packs import delete_pack as delete_pack
-41:from .packs import open_pack as open_pack
-42:from .packs import retrain_pack as retrain_pack

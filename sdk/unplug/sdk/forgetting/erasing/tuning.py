@@ -70,7 +70,7 @@ class Stepping:
 
         Args:
             problem: what for.
-            model: forward is its loss, ``unet`` is what learns, see `Pupil`.
+            model: forward is its loss, ``unet`` is what learns, see `WithFrozen`.
             draw: see `train_steps`.
             name: tells several runs for one problem apart.
         """
@@ -145,7 +145,7 @@ class Tuning(Stepping):
         problem.base.unet.load_state_dict(tuned.state_dict())
 
 
-class Pupil(nn.Module):
+class WithFrozen(nn.Module):
     """A network that learns, beside frozen ones that enter neither its state nor its average.
 
     Args:
@@ -158,7 +158,7 @@ class Pupil(nn.Module):
         self.unet = unet
         self.frozen = (frozen,)  # behind a tuple: a module would be registered
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Pupil:
+    def __deepcopy__(self, memo: dict[int, Any]) -> WithFrozen:
         return type(self)(copy.deepcopy(self.unet, memo), **self.frozen[0])
 
     def __getattr__(self, name: str) -> Any:
@@ -166,7 +166,7 @@ class Pupil(nn.Module):
         return frozen[name] if name in frozen else super().__getattr__(name)
 
 
-class Redirect(Pupil):
+class Redirect(WithFrozen):
     """L = |v(x, c) - v*(x, c) + eta (v*(x, c) - v*(x, g))|^2, with c a prompt that says a concept, g
     what it shall give, v* the original's answer and x its pictures with noise.
 

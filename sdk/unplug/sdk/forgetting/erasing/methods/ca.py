@@ -13,7 +13,7 @@ from unplug.sdk.drawing.diffusion import noise_anywhere, sample_loss, tokenize
 from unplug.sdk.forgetting.unlearning import within
 
 from ..problem import EraseProblem
-from ..tuning import PairRows, Pupil, Tuned, Tuning, meant_rows
+from ..tuning import PairRows, Tuned, Tuning, WithFrozen, meant_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class ConceptAblation(Tuning):
     """
 
     steps: int = within(1, 1_000_000, 30)
-    lr: float = within(1e-8, 1.0, 5e-4)
+    lr: float = within(1e-8, 1.0, 1e-3)
     pictures: int = within(1, 100_000, 32)
     layers: Tuned = "cross"
     prior: float = within(0.0, 1e6, 0.1)
@@ -49,7 +49,7 @@ class ConceptAblation(Tuning):
         self.fit(problem, lambda unet: Ablation(unet, **parts, prior=self.prior), draw)
 
 
-class Ablation(Pupil):
+class Ablation(WithFrozen):
     """The loss of `ConceptAblation`."""
 
     def forward(self, latent_Bchw: Tensor, ids_B2L: Tensor, generator: torch.Generator) -> Tensor:

@@ -17,7 +17,7 @@ from unplug.sdk.forgetting.unlearning import within
 
 from ..problem import EraseProblem
 from ..text_map import CROSS, reads_text, solve_map, text_states
-from ..tuning import PairRows, Pupil, Stepping, said_rows
+from ..tuning import PairRows, Stepping, WithFrozen, said_rows
 
 QUERY, KEY = "attn2.to_q", "attn2.to_k"
 
@@ -92,7 +92,7 @@ class MACE(Stepping):
         return updates_of(self.descend(problem, model, draw, name))
 
 
-class Attention(Pupil):
+class Attention(WithFrozen):
     """The attention that words get, summed over layers: the norm of softmax(q k^T / sqrt(d)) there."""
 
     def forward(self, latent_Bchw: Tensor, ids_B2L: Tensor, generator: torch.Generator) -> Tensor:

@@ -235,8 +235,10 @@ def erase(
     from unplug.sdk.evidence.concepts import check_words
     from unplug.sdk.forgetting.erasing import erase as run
 
-    if check:
-        check_words(base, concepts, seed=seed, device=_device(device), show=show)
+    def asked(original: Any, name: str) -> None:
+        if check:
+            check_words(original, name, concepts, seed=seed, device=_device(device), show=show)
+
     return run(
         base,
         concepts,
@@ -250,6 +252,7 @@ def erase(
         seed=seed,
         device=_device(device),
         half=half,
+        check=asked,
         restart=restart,
         show=show,
     )

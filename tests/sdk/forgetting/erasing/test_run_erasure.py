@@ -204,7 +204,7 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_it_did(base_folder: Path, tmp_path: Path) -> None:
-    words = ["erase", str(base_folder), "--concept", "eye patch", "--set", "rank=1"]
+    words = ["erase", str(base_folder), "--concept", "eye patch", "--set", "rank=1", "--no-check"]
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "out"), "--json"])
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)

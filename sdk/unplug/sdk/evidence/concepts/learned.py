@@ -12,7 +12,7 @@ import torch
 
 from unplug.core import InputError, json_sha256, use_cache
 from unplug.sdk.drawing.diffusion import Sampling, base_digest, sampling_of
-from unplug.sdk.forgetting.erasing import Concept, original_of, usual_prompts
+from unplug.sdk.forgetting.erasing import Concept, usual_prompts
 
 from .pairs import pairs_of_draws
 from .presence import Judge, load_judge, save_judge, train_judge
@@ -70,19 +70,24 @@ def concept_judge(
 
 
 def check_words(
-    base: str, concepts: Sequence[Concept], *, seed: int, device: torch.device, show: bool
+    original: Any,
+    name: str,
+    concepts: Sequence[Concept],
+    *,
+    seed: int,
+    device: torch.device,
+    show: bool,
 ) -> None:
     """Refuses concepts that words do not control in a base: such words cannot be erased.
 
     Args:
-        base: its name; of an erased one the base before it.
+        original: the base before any erasure. name: how the user calls it.
         concepts: to be erased.
         seed, device, show: see `concept_judge`.
 
     Raises:
         InputError: see `check_drawn`.
     """
-    original, name = original_of(base, device)
     for concept in concepts:
         judge = concept_judge(
             original, name, concept, sampling_of(name), seed=seed, device=device, show=show

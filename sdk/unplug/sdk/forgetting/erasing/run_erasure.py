@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,7 @@ def erase(
     seed: int,
     device: torch.device,
     half: bool = False,
+    check: Callable[[Any, str], None] = lambda _original, _name: None,
     restart: bool = False,
     show: bool = True,
 ) -> dict[str, Any]:
@@ -153,6 +154,8 @@ def erase(
         seed: of everything random.
         device: where to compute.
         half: store the weights in float16.
+        check: raises where the original, of this name, is not to be erased from; called when all
+            else is in order, and before anything is written.
         restart: drop an unfinished run.
         show: progress bars.
 
@@ -175,6 +178,7 @@ def erase(
     texts = without(prompts, words) if prompts else usual_prompts(original_name, words, seed=seed)
     pupils = {Path(name).name: find_unlearnable(name, original) for name in plugins}
     lessons = with_settings(PluginForgetting(), plugin_options or {}, "plugin")
+    check(original, original_name)
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)

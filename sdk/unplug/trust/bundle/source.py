@@ -264,6 +264,19 @@ def digest(source: BundleSource, name: str) -> str:
     return hashed.hexdigest()
 
 
+def check_plain(source: BundleSource) -> None:
+    """Refuses what holds more than plain files of safe names.
+
+    Raises:
+        Refused: ``too-many``, ``link``, or see `check_names`.
+    """
+    if len(source.sizes) + len(source.odd) > MAX_FILES + 2:
+        raise Refused("too-many", source.label, f"more than {MAX_FILES} files are in it")
+    if source.odd:
+        raise Refused("link", source.label, f"{source.odd[0][:200]!r} is a link or no plain file")
+    check_names(sorted(source.sizes), source.label)
+
+
 def check_listed(source: BundleSource, listed: Set[str]) -> None:
     """Refuses a bundle that lacks a file that is listed, or holds one that is not.
 

@@ -1,6 +1,7 @@
 from .attack import CLAIMS as CLAIMS
 from .attack import CONCEPT_ATTACKS as CONCEPT_ATTACKS
 from .attack import USUAL_ATTACKS as USUAL_ATTACKS
+from .attack import Claim as Claim
 from .attack import ConceptAttack as ConceptAttack
 from .erasure_audit import AuditOrder as AuditOrder
 from .erasure_audit import ConceptAudit as ConceptAudit
@@ -8,6 +9,7 @@ from .erasure_audit import ErasureAudit as ErasureAudit
 from .erasure_audit import RateRow as RateRow
 from .erasure_audit import audit_erasure as audit_erasure
 from .erasure_audit import claims_of as claims_of
+from .erasure_audit import worst_rows as worst_rows
 from .learned import check_drawn as check_drawn
 from .learned import check_words as check_words
 from .learned import concept_judge as concept_judge

@@ -109,8 +109,8 @@ def check_parts(pipeline: PipelineFiles, files: Mapping[str, FileEntry], where: 
         where: the bundle.
 
     Raises:
-        Refused: ``too-many``, ``unsafe-name``, ``manifest`` (a file named twice), ``missing``, ``changed`` or
-            ``unlisted``.
+        Refused: ``too-many``, ``unsafe-name``, ``manifest`` (a file named twice), ``missing``,
+            ``changed`` or ``unlisted``.
     """
     known, named = {PIPELINE, CARD}, set[str]()
     if sum(map(len, pipeline.parts().values())) > MAX_FILES:

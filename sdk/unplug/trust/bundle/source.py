@@ -302,7 +302,8 @@ def check_bytes(source: BundleSource, sizes: Mapping[str, int], files: Mapping[s
     """
     for name in sorted(sizes):
         if source.sizes[name] != sizes[name]:
-            source.open(name).close()  # which names a pointer for what it is
+            if not source.packed:
+                source.open(name).close()  # which names a pointer for what it is
             raise Refused("wrong-size", source.label, f"{name} was changed")
     for name in sorted(sizes):
         if digest(source, name) != files[name]:

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from unplug.sdk.drawing.inference import Answer
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
-    from unplug.sdk.evidence.concepts import ErasureAudit
+    from unplug.sdk.evidence.concepts import Claim, ErasureAudit
     from unplug.sdk.exporting import Exported
     from unplug.sdk.forgetting.erasing import Concept
     from unplug.sdk.forgetting.tasks import Need, StoredTask
     from unplug.sdk.generating import Generated, Steerings
     from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
-    from unplug.trust.bundle import Signing, Trust
+    from unplug.trust.bundle import GeneratorManifest, Signing, Trust
     from unplug.trust.ledger import Ledger
 
 Place = str | Path
@@ -704,6 +704,59 @@ def release(
         signing=signing,
         answering=answering,
         ledger=ledger,
+    )
+
+
+@settled
+def release_erased(
+    base: Place,
+    audit: Place,
+    *,
+    out: Place,
+    claim: Claim | None = None,
+    signing: Signing | None = None,
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    bar: Bar | None = None,
+    **order: Any,
+) -> GeneratorManifest:
+    """Exports an erased base with its plugins, its audit and the record of its erasure as one
+    bundle, or refuses where a gate does not hold.
+
+    Args:
+        base: folder that `erase` wrote.
+        audit: report of `audit_erasure`.
+        out: bundle folder.
+        claim: what it is claimed against; None: "control images" where plugins ship, else
+            "prompts".
+        signing: by whom the bundle is signed, and as which release.
+        say: called with a line for each gate.
+        bar: opens a progress bar with a label.
+        order: fields of `unplug.sdk.exporting.ExportOrder`, say ``to=["onnx"]``.
+
+    Raises:
+        GateFailed: says which gates, and by how much; no bundle is written.
+        InputError, ReportError: see `unplug.sdk.releasing.release_erased`.
+    """
+    from unplug.sdk.exporting import ExportOrder, export_models
+    from unplug.sdk.releasing import release_erased as run
+
+    def made(checkpoints: Sequence[Path], folder: Path) -> Sequence[Artifact]:
+        how = replace(chosen, out=folder)
+        return export_models(
+            checkpoints, how, show=show, say=say or _silent, bar=bar or no_bar
+        ).files
+
+    chosen = ExportOrder(out=Path(out), **order)
+    return run(
+        Path(base),
+        Path(audit),
+        Path(out),
+        export=made,
+        precisions=chosen.precision,
+        claim=claim,
+        signing=signing,
+        say=say or _silent,
     )
 
 

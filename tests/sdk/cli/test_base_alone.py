@@ -10,6 +10,7 @@ from unplug.sdk.cli.commands import COMMANDS
 
 from ...blocked import BASE, python, with_only
 from ..trust.bundle.test_bundle import make_bundle
+from ..trust.bundle.test_generator import make_generator
 
 EXTRA = {name: command.extra for name, command in COMMANDS.items() if command.extra}
 WORKING = """
@@ -17,6 +18,8 @@ bench baselines
 bundle keygen key|bundle inspect a.unplug|bundle verify a.unplug
 bundle diff a.unplug a.unplug|bundle pack a.unplug --out bundle.zip
 bundle sign a.unplug --key key --out again.unplug
+bundle sign files --key key --out g.unplug|bundle verify g.unplug --trust key.pub
+bundle inspect g.unplug|bundle diff files g.unplug|bundle pack g.unplug --out g.zip
 ledger role reader
 """
 DATA = "--data synth:n=12,subjects=6"
@@ -94,6 +97,7 @@ def calls(text: str) -> list[str]:
 
 def test_each_works_or_names_the_one_command_that_installs_what_it_lacks(tmp_path: Path) -> None:
     make_bundle(tmp_path).rename(tmp_path / "a.unplug")
+    make_generator(tmp_path / "files")
     for name in ("a.png", "a.onnx", "forget.txt", "head.json", "audit.json"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "model").mkdir()

@@ -148,7 +148,7 @@ WAYS = [
             "overrides": {"overrides", "reasons"},
         },
         config={"config": ReleaseConfig},
-        words={"dry_run", "hourly", "explain"},
+        words={"dry_run", "hourly", "explain", "audit", "claim"},
     ),
 ]
 

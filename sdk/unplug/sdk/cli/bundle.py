@@ -11,6 +11,7 @@ import click
 
 from unplug.core import InputError, counted, hold
 
+from . import bundle_generator
 from .base import Common, Outcome, command, percent
 from .bundle_push import push
 from .options import PATH, option, path_argument, path_option
@@ -91,9 +92,10 @@ def signing_of(key: str, where: Path, order: PublicationOrder) -> Signing:
 
 
 def _published(path: Path) -> tuple[Publication | None, str]:
-    from unplug.trust.bundle import bundle_id, read_manifest
+    from unplug.trust.bundle import bundle_id, holds_generator, read_generator, read_manifest
 
-    return read_manifest(path).publication, bundle_id(path)
+    read = read_generator if holds_generator(path) else read_manifest
+    return read(path).publication, bundle_id(path)
 
 
 def trust_of(files: tuple[Path, ...]) -> Trust | None:
@@ -134,12 +136,14 @@ def keygen(out: Path, common: Common) -> Outcome:
 @path_option("-o", "--out", help="Folder to write (default: in its place).")
 @command
 def sign(path: Path, key: str, out: Path | None, common: Common, **options: Any) -> Outcome:
-    """Sign a bundle whose files and gates hold, as one release of a product."""
-    from unplug.trust.bundle import sign_bundle
+    """Sign a bundle, or a base that `unplug export` wrote, whose files and gates hold, as one
+    release of a product.
+    """
+    from unplug.trust.bundle import holds_generator, sign_bundle, sign_generator
 
     out = out or path
     signing = signing_of(key, out, PublicationOrder(**given(PublicationOrder, options)))
-    id_ = sign_bundle(path, signing, out)
+    id_ = (sign_generator if holds_generator(path) else sign_bundle)(path, signing, out)
     publication = signing.publication
     text = (
         f"{out}: release {publication.release} of {publication.name}, id {id_}, key "
@@ -175,7 +179,7 @@ def verify(
     """Check signature, files, gates and hashes of a bundle, a folder or a zip file (exit 1: it must
     not be used).
     """
-    from unplug.trust.bundle import bundle_id, verify_bundle
+    from unplug.trust.bundle import bundle_id, holds_generator, verify_bundle, verify_generator
 
     trust = trust_of(trusted)
     if newer and trust is None:
@@ -185,8 +189,11 @@ def verify(
             "Add --trust KEY.pub",
         )
     for seen in newer:
-        publication = verify_bundle(seen, trust).publication
+        check = verify_generator if holds_generator(seen) else verify_bundle
+        publication = check(seen, trust).publication
         trust = None if trust is None or publication is None else trust.after(publication)
+    if holds_generator(path):
+        return bundle_generator.verified(path, trust)
     manifest = verify_bundle(path, trust)
     count, gates, publication = len(manifest.files), manifest.gates, manifest.publication
     overridden = {gate.name: gate.override for gate in gates if gate.override is not None}
@@ -220,14 +227,16 @@ def verify(
 @command
 def inspect(path: Path, common: Common) -> Outcome:
     """Show what a bundle says of itself; nothing of it is verified."""
-    from unplug.trust.bundle import bundle_id, read_manifest
+    from unplug.trust.bundle import bundle_id, holds_generator, read_manifest
 
+    if holds_generator(path):
+        return bundle_generator.inspected(path)
     manifest = read_manifest(path)
     lineage, publication = manifest.lineage, manifest.publication
     lines = [
         f"{path}: {manifest.model_type}, not verified",
         f"id {bundle_id(path)}",
-        "never published" if publication is None else _publication(publication),
+        "never published" if publication is None else bundle_generator.published(publication),
         f"forgot {counted(lineage.forget_samples, 'sample')} by {lineage.method} "
         f"at {percent(lineage.compute_fraction)} of retraining",
         f"checkpoint {lineage.checkpoint_sha256[:16]}  original {lineage.original_sha256[:16]}",
@@ -236,29 +245,16 @@ def inspect(path: Path, common: Common) -> Outcome:
     return Outcome(value=asdict(manifest), text="\n".join(lines))
 
 
-def _publication(said: Publication) -> str:
-    parts = [f"release {said.release} of {said.name}", f"expires {said.expires or 'never'}"]
-    for word, items in (
-        ("supersedes", said.supersedes),
-        ("revokes", said.revokes),
-        ("answers", said.requests),
-    ):
-        if items:
-            parts.append(
-                f"{word} "
-                f"{', '.join(item[:16] for item in items[:8])}{' ...' if len(items) > 8 else ''}"
-            )
-    return "; ".join(parts)
-
-
 @bundle.command()
 @path_argument("before")
 @path_argument("after")
 @command
 def diff(before: Path, after: Path, common: Common) -> Outcome:
     """Show what differs between two bundles; nothing of them is verified."""
-    from unplug.trust.bundle import diff_bundles, read_manifest
+    from unplug.trust.bundle import diff_bundles, holds_generator, read_manifest
 
+    if holds_generator(before) or holds_generator(after):
+        return bundle_generator.compared(before, after)
     differences = diff_bundles(read_manifest(before), read_manifest(after))
     lines = [
         *(f"+ {name} ({size:,} bytes)" for name, size in differences.added.items()),

@@ -19,15 +19,16 @@ from .options import (
     FloatRange,
     base_option,
     checkpoint_argument,
-    data_option,
-    forget_option,
     given_option,
+    on_bad_option,
     opened,
     out_option,
     path_option,
+    spec_option,
     traces,
 )
 from .options_of import ConfiguredCommand, given
+from .release_erased import release_erased
 
 if TYPE_CHECKING:
     from unplug.sdk.releasing import Answering, Release, ReleasePlan
@@ -40,8 +41,23 @@ if TYPE_CHECKING:
     skip=("seed",),
 )
 @checkpoint_argument
-@data_option
-@forget_option
+@spec_option("Data, for example utkface:DIR or synth:n=3000.", required=False)
+@on_bad_option(
+    "What to do with unreadable images or wrong labels: refuse, or go on without them and "
+    "count them."
+)
+@path_option(
+    "--forget", "forget_file", metavar="FILE", help="Sample ids or subject:NAME, one a line."
+)
+@path_option("--audit", metavar="FILE", help="Of an erased base: what `unplug audit` wrote of it.")
+@click.option(
+    "--claim",
+    type=click.Choice(["prompts", "control images", "text states", "weights"]),
+    help=(
+        "Of an erased base: what it is claimed against (default: control images where plugins "
+        "ship, else prompts)."
+    ),
+)
 @path_option(
     "--retrained",
     help="The oracle (default: train it, but with --fleet).",
@@ -99,9 +115,11 @@ if TYPE_CHECKING:
 @command
 def release(
     checkpoint: Path,
-    spec: str,
+    spec: str | None,
     on_bad: Any,
-    forget_file: Path,
+    forget_file: Path | None,
+    audit: Path | None,
+    claim: str | None,
     retrained: Path | None,
     base: str | None,
     restart: bool,
@@ -121,8 +139,12 @@ def release(
     Intermediate results stay in .NAME.release beside the bundle, so a killed release goes on where
     it was. With --request or --all-open the ledger is told of each step, and the forget file must
     cover whom the requests name.
+
+    Of a base that `unplug erase` wrote: with --audit the claim that it bears out, and the exported
+    files as one bundle.
     """
     from unplug.sdk import journey
+    from unplug.sdk.drawing.device import is_base
     from unplug.sdk.learning.data import (
         describe_request,
         named_samples,
@@ -132,6 +154,15 @@ def release(
     from unplug.trust.ledger import find_ledger, open_queue
 
     signed = _signing(signing, out, given(PublicationOrder, options))
+    if is_base(checkpoint):
+        return release_erased(checkpoint, audit, claim, out, signed, options, common)
+    if audit is not None or claim is not None:
+        name = "claim" if audit is None else "audit"
+        why = "it is of a base from which something was erased, and this is none"
+        raise InputError(f"`{name}`", why, "Leave it out")
+    if spec is None or forget_file is None:
+        name = "data" if spec is None else "forget"
+        raise InputError(f"`{name}`", "it is missing", "Name the data and the forget set")
     answering = _answering(where, requests, all_open=all_open)
     options["overrides"] = _reasons(options["overrides"], options.pop("reasons"))
     chosen = given(ReleaseConfig, options)

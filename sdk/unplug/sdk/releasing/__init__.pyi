@@ -5,6 +5,8 @@ from .demo import DEMO_RECIPE as DEMO_RECIPE
 from .demo import DEMO_SPEC as DEMO_SPEC
 from .demo import DemoConfig as DemoConfig
 from .demo import run_demo as run_demo
+from .erased import judge_erased as judge_erased
+from .erased import release_erased as release_erased
 from .gates import QUESTIONS as QUESTIONS
 from .gates import Gates as Gates
 from .gates import explain_gates as explain_gates

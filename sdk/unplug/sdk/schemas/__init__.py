@@ -9,7 +9,7 @@ from unplug.sdk.evidence.fleet import ReferenceRecord
 from unplug.sdk.learning.data import Planted
 from unplug.sdk.releasing import Decided
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
-from unplug.trust.bundle import Manifest, PackRecord, TrustFile
+from unplug.trust.bundle import GeneratorManifest, Manifest, PackRecord, TrustFile
 from unplug.trust.certificates import Certificate, CertificatePolicy
 from unplug.trust.ledger import InclusionProof
 
@@ -25,6 +25,7 @@ SCHEMAS: dict[str, type] = {
     "unplug-erasure-audit-1.json": ErasureAudit,
     "unplug-evaluation-1.json": EvaluationReport,
     "unplug-faces-2.json": FaceSheet,
+    "unplug-generator-bundle-1.json": GeneratorManifest,
     "unplug-ledger-inclusion-1.json": InclusionProof,
     "unplug-pack-1.json": PackRecord,
     "unplug-pipeline-1.json": Pipeline,

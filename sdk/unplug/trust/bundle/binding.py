@@ -36,9 +36,8 @@ in a bracket go on.
 MAX_REPORT_BYTES = 64 * 2**20
 
 
-def gate_problems(gates: Sequence[Gate], *, signed: bool) -> Iterator[str]:
-    """What is wrong with the gates of a bundle: one that failed, that contradicts its own numbers,
-    or that is missing.
+def failed_gates(gates: Sequence[Gate], *, signed: bool) -> Iterator[str]:
+    """Gates of a bundle that failed, or that contradict their own numbers.
 
     One that was overridden stands there as failed, with the reason: whoever signs answers for it,
     so that without a signature nobody does.
@@ -53,6 +52,11 @@ def gate_problems(gates: Sequence[Gate], *, signed: bool) -> Iterator[str]:
         )
         if not (gate.passed and holds) or gate.override is not None:
             yield f"the gate {gate.explain()}, does not hold"
+
+
+def gate_problems(gates: Sequence[Gate], *, signed: bool) -> Iterator[str]:
+    """What is wrong with the gates of a model's bundle: see `failed_gates`, or one is missing."""
+    yield from failed_gates(gates, signed=signed)
     judged = {gate.name for gate in gates}
     forgotten = (
         ((EXACT,),) if EXACT in judged else ((RANKED,), *USE) if CERTIFIED in judged else ATTACKED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -22,7 +22,7 @@ from unplug.core import (
 from unplug.export import Artifact, write_card
 
 from .binding import gate_problems, model_problems
-from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Lineage, Manifest, as_second
+from .manifest import MAX_MANIFEST_BYTES, SCHEMA, FileEntry, Lineage, Manifest, as_second
 from .refused import DISTRUST, BundleCheckFailed, Refused
 from .signed_json import canonical, strict_json, validated
 from .signing import Signing, write_manifest
@@ -215,7 +215,7 @@ def verify_bundle(
             verified = verify(source, trust or Trust(), now=now)
             manifest = manifest_of(verified.manifest, source.label)
         else:
-            _check_files(source, manifest)
+            check_files(source, manifest.files)
         with _as_folder(source, bundle, manifest) as folder:
             _check_whole(folder, manifest, signed=signed, label=str(bundle))
     return manifest
@@ -232,13 +232,24 @@ def _check_whole(
         raise BundleCheckFailed(label or str(folder), problem, DISTRUST)
 
 
-def _check_files(source: BundleSource, manifest: Manifest) -> None:
-    """That an unsigned bundle holds what its own manifest says."""
-    if links := sorted(manifest.files.keys() & {*source.odd}):
+def check_files(
+    source: BundleSource, files: Mapping[str, FileEntry], *, has_manifest: bool = True
+) -> None:
+    """That an unsigned bundle holds what its own manifest says.
+
+    Args:
+        source: where the files are.
+        files: that the manifest lists.
+        has_manifest: whether it is among them.
+
+    Raises:
+        Refused: ``link``, or see `check_listed` and `check_bytes`.
+    """
+    if links := sorted(files.keys() & {*source.odd}):
         raise Refused("link", source.label, f"{links[0]} is a link or no plain file")
-    check_listed(source, manifest.files.keys() | {MANIFEST})
-    sizes = {name: entry.bytes for name, entry in manifest.files.items()}
-    check_bytes(source, sizes, {name: entry.sha256 for name, entry in manifest.files.items()})
+    check_listed(source, files.keys() | ({MANIFEST} if has_manifest else set()))
+    sizes = {name: entry.bytes for name, entry in files.items()}
+    check_bytes(source, sizes, {name: entry.sha256 for name, entry in files.items()})
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from unplug.core import InputError, atomic_path
 
 from .envelope import SHA256, check_signature, envelope, read_envelope, statement
 from .keys import Signer
-from .manifest import Publication
+from .manifest import SCHEMA, Publication
 from .refused import Refused
 from .signed_json import LARGEST, canonical, pae
 from .source import MANIFEST, SIGNATURE, digest, open_source
@@ -100,11 +100,12 @@ class Signing:
             except Refused as error:
                 raise InputError("`chain`", error.why, CHAIN) from error
 
-    def seal(self, folder: Path) -> None:
+    def seal(self, folder: Path, schema: str = SCHEMA) -> None:
         """Writes the signature over all files of a folder, and checks it as every reader will.
 
         Args:
             folder: holds a manifest with this publication, and all files that it lists.
+            schema: of the manifest.
 
         Raises:
             InputError: the key signed something else, as a command with another key would; or its
@@ -133,4 +134,4 @@ class Signing:
         with atomic_path(folder / SIGNATURE) as temporary:
             temporary.write_bytes(made)
         with open_source(folder) as source:
-            verify(source, self.trust)
+            verify(source, self.trust, schema=schema)

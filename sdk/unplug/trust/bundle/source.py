@@ -264,6 +264,19 @@ def digest(source: BundleSource, name: str) -> str:
     return hashed.hexdigest()
 
 
+def check_plain(source: BundleSource) -> None:
+    """Refuses what holds more than plain files of safe names.
+
+    Raises:
+        Refused: ``too-many``, ``link``, or see `check_names`.
+    """
+    if len(source.sizes) + len(source.odd) > MAX_FILES + 2:
+        raise Refused("too-many", source.label, f"more than {MAX_FILES} files are in it")
+    if source.odd:
+        raise Refused("link", source.label, f"{source.odd[0][:200]!r} is a link or no plain file")
+    check_names(sorted(source.sizes), source.label)
+
+
 def check_listed(source: BundleSource, listed: Set[str]) -> None:
     """Refuses a bundle that lacks a file that is listed, or holds one that is not.
 
@@ -289,7 +302,8 @@ def check_bytes(source: BundleSource, sizes: Mapping[str, int], files: Mapping[s
     """
     for name in sorted(sizes):
         if source.sizes[name] != sizes[name]:
-            source.open(name).close()  # which names a pointer for what it is
+            if not source.packed:
+                source.open(name).close()  # which names a pointer for what it is
             raise Refused("wrong-size", source.label, f"{name} was changed")
     for name in sorted(sizes):
         if digest(source, name) != files[name]:

@@ -18,6 +18,7 @@ from unplug.core import STRICT, InputError, atomic_dir, check_replaceable
 
 from .bundle import inventory, manifest_of, unpack, verify_bundle
 from .envelope import MAX_SIGNATURE_BYTES, read_envelope
+from .generator import holds_generator
 from .manifest import MAX_MANIFEST_BYTES, FileEntry, Manifest
 from .p256 import PublicKey
 from .pack_hub import write_hub
@@ -97,6 +98,9 @@ def pack_for(
         raise InputError(
             str(bundle), why, "Give `trust=KEY.pub`, or `allow_unsigned`, and the pack says so"
         )
+    if holds_generator(bundle):
+        why = "stores take bundles of one model, and this is a base of exported files"
+        raise InputError(str(bundle), why, "Pack it into one zip file, or serve the folder")
     check_replaceable(out, RECORD, ("*",))
     manifest = verify_bundle(bundle, None if allow_unsigned and trust is None else trust)
     with open_source(bundle) as source, atomic_dir(out, owner=RECORD) as folder:

@@ -17,12 +17,11 @@ from .refused import Refused
 from .signed_json import LARGEST, canonical, strict_json
 from .source import (
     MANIFEST,
-    MAX_FILES,
     SIGNATURE,
     BundleSource,
     check_bytes,
     check_listed,
-    check_names,
+    check_plain,
     read_whole,
 )
 from .trust import Trust
@@ -67,7 +66,9 @@ class Verified:
         return raw
 
 
-def verify(source: BundleSource, trust: Trust, *, now: datetime | None = None) -> Verified:
+def verify(
+    source: BundleSource, trust: Trust, *, now: datetime | None = None, schema: str = SCHEMA
+) -> Verified:
     """Checks a bundle, cheap steps first; nothing of it is believed before its signature, and no
     file hashed before its size.
 
@@ -75,6 +76,7 @@ def verify(source: BundleSource, trust: Trust, *, now: datetime | None = None) -
         source: of `open_source`.
         trust: whom and what the reader knows.
         now: the time, UTC; None takes the clock's.
+        schema: of the manifest.
 
     Raises:
         Refused: with the verdict of the first step that fails.
@@ -90,7 +92,7 @@ def verify(source: BundleSource, trust: Trust, *, now: datetime | None = None) -
     raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
     if files.get(MANIFEST) != hashlib.sha256(raw).hexdigest():  # 7
         raise Refused("changed", label, f"{MANIFEST} is not the one that was signed")
-    publication, sizes = _manifest(raw, files, label)
+    publication, sizes = _manifest(raw, files, label, schema)
     verified = Verified(
         id=files[MANIFEST],
         key=key,
@@ -107,11 +109,7 @@ def verify(source: BundleSource, trust: Trust, *, now: datetime | None = None) -
 
 def _present(source: BundleSource) -> None:
     """Steps 1 and 2: plain files of safe names, a manifest and a signature among them."""
-    if len(source.sizes) + len(source.odd) > MAX_FILES + 2:
-        raise Refused("too-many", source.label, f"more than {MAX_FILES} files are in it")
-    if source.odd:
-        raise Refused("link", source.label, f"{source.odd[0][:200]!r} is a link or no plain file")
-    check_names(sorted(source.sizes), source.label)
+    check_plain(source)
     if MANIFEST not in source.sizes:
         raise Refused("no-bundle", source.label, f"no {MANIFEST} in it")
     if SIGNATURE not in source.sizes:
@@ -119,7 +117,9 @@ def _present(source: BundleSource) -> None:
         raise Refused("unsigned", source.label, "it is not signed", fix)
 
 
-def _manifest(raw: bytes, files: dict[str, str], where: str) -> tuple[Publication, dict[str, int]]:
+def _manifest(
+    raw: bytes, files: dict[str, str], where: str, schema: str
+) -> tuple[Publication, dict[str, int]]:
     """Step 7: the canonical manifest, which says of the same files what the signed statement says."""
     try:
         value = strict_json(raw)
@@ -127,8 +127,8 @@ def _manifest(raw: bytes, files: dict[str, str], where: str) -> tuple[Publicatio
             raise ValueError("another spelling than RFC 8785's")
     except ValueError as error:
         raise Refused("manifest", where, f"{MANIFEST} is not canonical JSON ({error})") from error
-    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-        raise Refused("wrong-version", where, f"{MANIFEST} is not of the schema {SCHEMA}")
+    if not isinstance(value, dict) or value.get("schema") != schema:
+        raise Refused("wrong-version", where, f"{MANIFEST} is not of the schema {schema}")
     listed: Any = value.get("files")
     published: Any = value.get("publication")
     if not (

@@ -10,6 +10,7 @@ from unplug.core import OutputError, atomic_path
 
 from .bundle import read_manifest
 from .envelope import MAX_SIGNATURE_BYTES
+from .generator import holds_generator, read_generator
 from .manifest import MAX_MANIFEST_BYTES
 from .refused import Refused
 from .source import (
@@ -41,7 +42,7 @@ def pack_bundle(bundle: Path, out: Path) -> str:
         Refused: ``changed``, ``missing``, ``unlisted``, ...: it is not what its manifest says.
         OutputError: it is larger than what readers take in one file.
     """
-    manifest = read_manifest(bundle)
+    files = (read_generator if holds_generator(bundle) else read_manifest)(bundle).files
     with open_source(bundle) as source:
         raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
         whole = {MANIFEST: raw}
@@ -51,14 +52,14 @@ def pack_bundle(bundle: Path, out: Path) -> str:
             raise OutputError(
                 str(out), f"it holds more than {MAX_ARCHIVE_BYTES} bytes", "Ship it as a folder"
             )
-        check_listed(source, manifest.files.keys() | {MANIFEST})
+        check_listed(source, files.keys() | {MANIFEST})
         with (
             atomic_path(out) as temporary,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
         ):
             for name, content in sorted(whole.items()):
                 archive.writestr(_entry(name), content, zipfile.ZIP_DEFLATED)
-            for name, entry in sorted(manifest.files.items()):
+            for name, entry in sorted(files.items()):
                 hashed = hashlib.sha256()
                 with archive.open(_entry(name), "w") as target:
                     for block in blocks(source, name):

@@ -14,6 +14,7 @@ from .erasure_audit import RateRow as RateRow
 from .erasure_audit import audit_erasure as audit_erasure
 from .erasure_audit import claims_of as claims_of
 from .erasure_audit import most_claimed as most_claimed
+from .erasure_audit import worst_rows as worst_rows
 from .learned import check_drawn as check_drawn
 from .learned import check_words as check_words
 from .learned import concept_judge as concept_judge

@@ -151,21 +151,28 @@ def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
     Args:
         rows: of one concept.
     """
+    worst = worst_rows(rows)
+    outcomes: dict[Claim, Outcome] = dict.fromkeys(CLAIMS, "not tried")
+    for claim, (above, _) in worst.items():
+        outcomes[claim] = "holds" if above <= 0.0 else "broken"
+    return outcomes
+
+
+def worst_rows(rows: Sequence[RateRow]) -> dict[Claim, tuple[float, RateRow]]:
+    """Of each attacker who was tried the row that is worst, and by how much the upper end of its
+    rate is above that of the reference, see `claims_of`.
+    """
     upper = {(row.attack, row.form, row.role): row.rate.high or 0.0 for row in rows}
     unasked = upper.get((UNNAMED, "as it is", "original"), 0.0)
     with_oracle = any(row.role == "oracle" for row in rows)
-    outcomes = dict[Claim, Outcome]()
-    for claim in CLAIMS:
-        tried = [row for row in rows if row.role == "erased" and row.holds == claim]
-        outcomes[claim] = "not tried"
-        if tried:
-            held = all(
-                (row.rate.high or 0.0)
-                <= (upper[row.attack, row.form, "oracle"] if with_oracle else unasked)
-                for row in tried
-            )
-            outcomes[claim] = "holds" if held else "broken"
-    return outcomes
+    worst = dict[Claim, tuple[float, RateRow]]()
+    for row in rows:
+        if row.role == "erased" and row.holds is not None:
+            beside = upper.get((row.attack, row.form, "oracle"), 0.0)
+            above = (row.rate.high or 0.0) - (beside if with_oracle else unasked)
+            if row.holds not in worst or above > worst[row.holds][0]:
+                worst[row.holds] = above, row
+    return worst
 
 
 def most_claimed(claims: Sequence[Mapping[Claim, Outcome]]) -> Claim | None:

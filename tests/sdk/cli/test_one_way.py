@@ -88,6 +88,7 @@ WAYS = [
         command=audit,
         step=journey.audit,
         otherwise={"original": {"original"}, "work": {"out"}},
+        words={"plugin", "pictures", "beside"},
     ),
     Way(
         command=evaluate,

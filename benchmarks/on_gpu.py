@@ -4,8 +4,9 @@
 weights. ``ship``: beside it the plugins and LoRA weights that ship. ``compare``: ControlNet,
 T2I-Adapter and plugin of `studies compare` beside the base in OUT, or the one that ships; their
 trainings share the GPU and are then found by that command. ``budgets``: the overhead of a residual
-and the fleet. Every line that runs is kept in OUT/commands.txt; what was finished is not done
-again, and what was killed goes on.
+and the fleet. ``erasure``: the base that is taught five concepts, the one that never saw the eye
+patch, and the table of erasure methods beside it. Every line that runs is kept in OUT/commands.txt;
+what was finished is not done again, and what was killed goes on.
 
 Measured on an H200 with 16 cores, 2026-11-26: smoke 119 s, in which 30,000 faces were drawn as
 well; 5,042 steps of 256 in 453 s, 60 to 110 ms a step beside other work (40 ms alone, on random
@@ -37,10 +38,12 @@ from benchmarks.studies.control import (
     make_reader,
     prepare,
 )
+from benchmarks.studies.erasure.taught import folder_of
 from unplug.core import use_threads
 from unplug.sdk.drawing.diffusion import ControlRecipe
+from unplug.sdk.forgetting.erasing import ERASURES
 
-STAGES = ("smoke", "base", "ship", "compare", "budgets")
+STAGES = ("smoke", "base", "ship", "compare", "budgets", "erasure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,9 @@ class Sizes:
         seeds, pictures: of the comparison.
         control_batch: pictures a step of its trainings.
         threads: of each of its workers.
+        taught: steps of the base that is taught concepts.
+        erasures: seeds of the erasures.
+        cell: pictures of an erased base in each row.
     """
 
     faces: int = 30_000
@@ -74,6 +80,9 @@ class Sizes:
     pictures: int = 256
     control_batch: int = 32
     threads: int = 2
+    taught: int = 1800
+    erasures: int = 2
+    cell: int = 200
 
     @property
     def base_data(self) -> str:
@@ -99,10 +108,13 @@ QUICK = Sizes(
     judge=2,
     seeds=2,
     pictures=8,
+    taught=2,
+    erasures=1,
+    cell=8,
 )
 SIZES = {
     "gpu": Sizes(),
-    "cpu": Sizes(search=1500, steps=3000, controlnet=3000, control_batch=8, threads=1),
+    "cpu": Sizes(search=1500, steps=3000, controlnet=3000, control_batch=8, threads=1, cell=48),
     "quick": QUICK,
 }
 """By name; "cpu" has a comparison that two cores finish in about three hours by its trainings'
@@ -342,6 +354,26 @@ def budgets(runner: Runner, *, quick: bool) -> None:
         runner.wait(name)
 
 
+def erasure(runner: Runner, sizes: Sizes, minutes: float | None) -> None:
+    """`small-taught`, its oracle for the eye patch, and every method on it; cells that do not fit
+    into the minutes are left for the next run.
+    """
+    study, word = runner.out / "erasure", "eye patch"
+    start, device = "benchmarks.studies erasure", ("--device", runner.device)
+    some = ("--steps", sizes.taught, "--pictures", sizes.cell, *device, "--seed", 1, "--out", study)
+    runner.start("taught", f"{start} taught", *some)
+    runner.wait("taught")
+    runner.start("oracle", f"{start} taught", "--without", word, *some)
+    runner.wait("oracle")
+    named = [part for name in sorted(ERASURES) for part in ("--method", name)]
+    base, oracle = (folder_of(study, without) for without in ((), (word,)))
+    asked = ("--concept", word, "--oracle", f"{word}={oracle}", "--base", base, *named, *device)
+    cells = ("--seeds", sizes.erasures, "--pictures", sizes.cell, "--plugin", "canny")
+    left = () if minutes is None else ("--minutes", minutes)
+    runner.start("erasures", f"{start} table", *asked, *cells, *left, "--out", study / "table")
+    runner.wait("erasures")
+
+
 @click.command()
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
@@ -363,7 +395,15 @@ def budgets(runner: Runner, *, quick: bool) -> None:
     show_default=True,
     help="How much; quick has next to no steps and shows that it runs.",
 )
-def main(out: Path, stages: tuple[str, ...], device: str, workers: int, named: str) -> None:
+@click.option("--minutes", type=float, help="Of the table of erasures: no new cell after them.")
+def main(
+    out: Path,
+    stages: tuple[str, ...],
+    device: str,
+    workers: int,
+    named: str,
+    minutes: float | None,
+) -> None:
     """Trains what ships and measures what only a GPU can."""
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     out.mkdir(parents=True, exist_ok=True)
@@ -374,6 +414,7 @@ def main(out: Path, stages: tuple[str, ...], device: str, workers: int, named: s
         "ship": lambda: ship(runner, sizes),
         "compare": lambda: compare(runner, out, named, workers),
         "budgets": lambda: budgets(runner, quick=named == "quick"),
+        "erasure": lambda: erasure(runner, sizes, minutes),
         "warm": lambda: warm(sizes, out, device),
     }
     for stage in stages or STAGES:

@@ -94,6 +94,7 @@ def taught(
 @click.option("--seeds", type=click.IntRange(1, 16), default=2, show_default=True)
 @click.option("--pictures", type=click.IntRange(8, 1024), default=48, show_default=True)
 @click.option("--attacks", default=",".join(ATTACKS), show_default=True)
+@click.option("--minutes", type=float, help="Begin no new cell after them.")
 @out_option("Folder of the table; cells that are there already are used.")
 @command
 def methods_table(
@@ -105,6 +106,7 @@ def methods_table(
     seeds: int,
     pictures: int,
     attacks: str,
+    minutes: float | None,
     out: Path,
     common: Common,
 ) -> Outcome:
@@ -120,6 +122,8 @@ def methods_table(
         seeds=tuple(range(1, seeds + 1)),
         pictures=pictures,
         attacks=names(attacks),
+        minutes=minutes,
+        device=common.shared["device"],
     )
     out.mkdir(parents=True, exist_ok=True)
     rows = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,7 +29,9 @@ class TableOrder:
         plugin: that control images are tried through.
         seeds: of erasures and attacks.
         pictures: a cell.
-        attacks: names; relearning goes to 100 steps.
+        attacks: names.
+        minutes: after which no cell is begun that is not there yet; None: all are.
+        device: where to compute.
     """
 
     base: str
@@ -39,6 +42,8 @@ class TableOrder:
     seeds: tuple[int, ...]
     pictures: int
     attacks: tuple[str, ...] = ATTACKS
+    minutes: float | None = None
+    device: str = "auto"
 
 
 def cells(order: TableOrder, out: Path, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
@@ -50,10 +55,14 @@ def cells(order: TableOrder, out: Path, say: Callable[[str], None]) -> Iterator[
         say: takes a line a row.
     """
     every = itertools.product(order.seeds, order.concepts, order.methods)
+    started = time.monotonic()
     for seed, words, method in every:
         name = f"{words.replace(' ', '-')}-{method}-{seed}"
         path = out / f"{name}.json"
         if not path.is_file():
+            if order.minutes is not None and time.monotonic() - started > 60 * order.minutes:
+                say(f"{words}: {method}, seed {seed} is left for the next run")
+                continue
             say(f"{words}: {method}, seed {seed}")
             write_json(path, _cell(order, out / name, words, method, seed, say))
         yield {"concept": words, "method": method, "seed": seed, **read_json(path)}
@@ -71,6 +80,7 @@ def _cell(
         method=name,
         plugins=plugins,
         seed=seed,
+        device=order.device,
         check=False,
     )
     report = journey.audit_erasure(
@@ -78,6 +88,7 @@ def _cell(
         work=folder.parent / "rows",
         oracle=order.oracles.get(words),
         seed=seed,
+        device=order.device,
         say=say,
         attacks=order.attacks,
         plugin=order.plugin,

@@ -52,6 +52,7 @@ SHORT: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(CONCEPT_ATTACKS))
 def test_every_attack_draws_and_leaves_the_base_alone(name: str, scene: Scene) -> None:
     attack = SHORT.get(name) or CONCEPT_ATTACKS.get(name)()
@@ -76,6 +77,7 @@ def test_the_inverse_matrix_brings_the_original_back(scene: Scene) -> None:
         torch.testing.assert_close(back, layers[name].weight, atol=2e-3, rtol=2e-3)
 
 
+@pytest.mark.long
 def test_relearning_draws_after_the_steps_that_it_took(scene: Scene) -> None:
     assert [name for name, _ in Relearn(steps=12, batch_size=2)(scene)] == [
         "relearn 4",

@@ -27,7 +27,7 @@ def audited(work: Path, concepts: int = 1) -> Any:
     audit: Any = object.__new__(erasure_audit._Audit)
     audit.order, audit.pictures, audit.say = AuditOrder(pictures=8), {}, lambda _: None
     audit.concepts = (Concept(words="hat"),) * concepts
-    audit.rows = erasure_audit._Rows(work, {})
+    audit.rows, audit.digests = erasure_audit._Rows(work, {}), {"erased": "0" * 64}
     return audit
 
 

@@ -32,7 +32,9 @@ def changed(before: Any, after: Any) -> set[str]:
     return {name for name, value in after.state_dict().items() if not torch.equal(value, old[name])}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.nightly) for kind in KINDS[1:])]
+)
 @pytest.mark.parametrize("name", sorted(ERASURES))
 def test_the_unet_alone_is_changed_and_alike_by_the_same_seed(
     make: Make, name: str, kind: str
@@ -56,6 +58,7 @@ def test_the_unet_alone_is_changed_and_alike_by_the_same_seed(
     assert len(digests) == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", BROAD)
 def test_cross_layers_are_keys_and_values_of_cross_attention(make: Make, name: str) -> None:
     for layers in ("cross", "all"):
@@ -67,6 +70,7 @@ def test_cross_layers_are_keys_and_values_of_cross_attention(make: Make, name: s
         )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["esd", "ca", "mace"])
 def test_other_seeds_steps_and_wishes_give_other_weights(make: Make, name: str) -> None:
     problems = [

@@ -99,6 +99,7 @@ def test_half_of_the_pairs_are_prompts_that_stay() -> None:
     assert 450 < int(stays.sum()) < 550
 
 
+@pytest.mark.nightly
 def test_salun_moves_the_share_that_it_is_told(make: Make) -> None:
     moved = {}
     for ratio in (0.05, 1.0):
@@ -111,6 +112,7 @@ def test_salun_moves_the_share_that_it_is_told(make: Make) -> None:
     assert 0.02 < moved[0.05] <= 0.05 < 0.5 < moved[1.0]
 
 
+@pytest.mark.nightly
 def test_spm_changes_every_layer_by_rank_one(make: Make) -> None:
     problem = make()
     build_erasure("spm", {**FEW, "layers": "all"})(problem)
@@ -123,6 +125,7 @@ def test_spm_changes_every_layer_by_rank_one(make: Make) -> None:
     assert seen > 10
 
 
+@pytest.mark.nightly
 def test_mace_takes_attention_from_the_words(make: Make) -> None:
     problem = make()
     method = build_erasure("mace", {**FEW, "steps": "40", "lr": "0.1"})

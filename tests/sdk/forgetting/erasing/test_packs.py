@@ -92,6 +92,7 @@ def found(name: str, faces: Path, folder: Path) -> dict[str, tuple[str, str]]:
     }
 
 
+@pytest.mark.long
 def test_some_leave_and_the_weights_are_those_that_never_saw_them(
     faces: Path, pack: Path, train: Callable[[Path, Path], Path], tmp_path: Path
 ) -> None:

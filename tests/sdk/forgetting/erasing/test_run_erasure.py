@@ -125,6 +125,7 @@ def test_the_map_goes_into_the_text_encoder_for_export(
     )
 
 
+@pytest.mark.long
 def test_a_killed_erasure_goes_on_to_the_same_weights(
     base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

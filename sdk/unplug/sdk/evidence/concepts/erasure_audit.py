@@ -435,8 +435,10 @@ class _Audit:
         judge: Judge,
         drawn: Callable[[], Any],
     ) -> list[RateRow]:
-        facts = {
+        settings = {} if attack == UNNAMED else asdict(CONCEPT_ATTACKS.get(attack)())  # type: ignore[call-overload]
+        facts: dict[str, Any] = {
             "attack": attack,
+            **({"settings": settings} if settings else {}),
             "form": form,
             "base": self.digests[role],
             "words": scene.concept.words,

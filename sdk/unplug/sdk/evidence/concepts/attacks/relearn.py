@@ -42,7 +42,7 @@ class Relearn:
 
     steps: int = within(1, 100_000, 30)
     batch_size: int = within(1, 4096, 12)
-    lr: float = within(1e-8, 1.0, 5e-4)
+    lr: float = within(1e-8, 1.0, 1e-4)
     pictures: int = within(1, 100_000, 96)
     holds: ClassVar[Claim] = "weights"
 

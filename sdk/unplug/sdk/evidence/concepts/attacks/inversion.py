@@ -11,7 +11,6 @@ from PIL import Image
 from torch import Tensor, nn
 
 from unplug.sdk.drawing.diffusion import (
-    StepRecipe,
     add_noise,
     draw_steps,
     encode,
@@ -19,25 +18,22 @@ from unplug.sdk.drawing.diffusion import (
     sample_loss,
     train_steps,
 )
-from unplug.sdk.forgetting.erasing import drawn_latents
-from unplug.sdk.forgetting.unlearning import check_settings, within
+from unplug.sdk.forgetting.unlearning import within
 
 from ..attack import Claim
+from ..practice import Practice
 from ..scene import Scene, fresh
 
 STATES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inversion:
+class Inversion(Practice):
     """States (4, D) are put behind those of each prompt and learned so that the frozen base denoises
     pictures of the concept: what words can no longer say, states may.
 
     Args:
-        steps: of the optimizer.
-        batch_size: pictures a step.
-        lr: of AdamW.
-        pictures: of the concept that the attacker has.
+        steps, batch_size, lr, pictures: see `Practice`.
 
     Reference:
         Pham et al., Circumventing Concept Erasure Methods for Text-to-Image Generative Models, 2024;
@@ -45,19 +41,12 @@ class Inversion:
     """
 
     steps: int = within(1, 100_000, 150)
-    batch_size: int = within(1, 4096, 12)
     lr: float = within(1e-8, 10.0, 2e-2)
-    pictures: int = within(1, 100_000, 96)
     holds: ClassVar[Claim] = "text states"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, scene: Scene) -> Iterator[tuple[str, list[Image.Image]]]:
         """One picture a prompt, with the learned states behind it."""
-        prompts = scene.learn[: self.pictures]
-        named = [scene.concept.named(prompt) for prompt in prompts]
-        latent_Nchw = drawn_latents(scene.original, named, scene.sampling, scene.show)
+        prompts, latent_Nchw = self.shown(scene)
         base = scene.base
         with torch.no_grad():
             ids_NL = encode(base.tokenizer, list(prompts)).to(scene.device)
@@ -68,18 +57,10 @@ class Inversion:
             row_B = torch.randint(len(latent_Nchw), (count,), generator=generator)
             return {"latent_Bchw": latent_Nchw[row_B].to(scene.device), "text_BLD": text_NLD[row_B]}
 
-        recipe = StepRecipe(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            warmup=0,
-            weight_decay=0.0,
-            ema=0.9,
-        )
         done = train_steps(
             model,
             draw,
-            recipe,
+            self.recipe(ema=0.9),
             seed=scene.seed,
             device=scene.device,
             show=scene.show,

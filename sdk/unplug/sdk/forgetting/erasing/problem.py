@@ -20,6 +20,7 @@ from unplug.plugins import safetensors_errors
 from unplug.sdk.drawing.diffusion import Sampling, base_digest, draw_latents, image_size_of
 
 from .concept import Concept, joined
+from .text_map import state_pairs, text_states
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,14 @@ class EraseProblem:
             for concept in self.every
             for prompt in self.prompts
         ]
+
+    def states(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What closed forms solve for, of the original's text encoder, float64: states (N, D) of
+        `pairs`, both sides, and (M, D) of `retained_prompts`.
+        """
+        said_ND, meant_ND = state_pairs(self.original, self.pairs())
+        kept_MD = text_states(self.original, self.retained_prompts).flatten(0, 1)
+        return said_ND, meant_ND, kept_MD
 
     def draw(self, prompts: Sequence[str]) -> Tensor:
         """Latents (P, c, h, w) of pictures that the original draws, scaled as UNets take them.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from unplug.sdk.forgetting.unlearning import check_settings, within
 
 from ..problem import EraseProblem
-from ..text_map import TextMap, solve_map, state_pairs, text_states
+from ..text_map import TextMap, solve_map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,7 @@ class UCE:
     def __call__(self, problem: EraseProblem) -> TextMap:
         """Solves for all concepts at once, earlier ones too, on the original."""
         original = problem.original
-        said_ND, meant_ND = state_pairs(original, problem.pairs())
-        retained_MD = text_states(original, problem.retained_prompts).flatten(0, 1)
+        said_ND, meant_ND, retained_MD = problem.states()
         rank = min(self.rank * len(problem.every), said_ND.shape[1])
         edit = solve_map(said_ND, meant_ND, retained_MD, keep=self.keep, rank=rank)
         problem.base.unet.load_state_dict(original.unet.state_dict())

@@ -40,7 +40,8 @@ def _poster(canvas: U8) -> U8:
     ink = np.digitize(0.5 * there + 0.5 * (around - 0.5), (0.16, 0.36, 0.56))
     sharp = light.astype(np.float32)
     ink[_blurred(sharp, 1 / 200) < _blurred(sharp, 1 / 60) - 6.0] = 0
-    return _INKS[ink]
+    drawn: U8 = _INKS[ink]
+    return drawn
 
 
 STYLES: Mapping[str, Callable[[U8], U8]] = {"pencil drawing": _pencil, "poster print": _poster}

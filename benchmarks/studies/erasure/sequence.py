@@ -11,7 +11,7 @@ import numpy as np
 
 from unplug.sdk import journey
 from unplug.sdk.drawing.diffusion import load_base
-from unplug.sdk.forgetting.erasing import Concept
+from unplug.sdk.forgetting.erasing import Concept, without
 
 from .rates import drawn, prompts_of
 
@@ -44,7 +44,9 @@ def sequence(
         ``unnamed_db``: of prompts that say none.
     """
     small = load_base("small", device=device)
-    prompts, before = prompts_of(pictures), dict[str, float]()
+    # what says a word that is erased later would change, and should
+    prompts = list(without(prompts_of(40 * pictures), words))[:pictures]
+    before = dict[str, float]()
     plain, base = _pixels(drawn(small, prompts)), "small"
     for number, one in enumerate(words):
         folder = out / f"after-{number + 1:02d}"

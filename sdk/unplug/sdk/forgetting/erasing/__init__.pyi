@@ -15,6 +15,7 @@ from .problem import EraseProblem as EraseProblem
 from .problem import drawn_latents as drawn_latents
 from .prompts import read_lines as read_lines
 from .prompts import usual_prompts as usual_prompts
+from .prompts import without as without
 from .run_erasure import ERASURE as ERASURE
 from .run_erasure import MAP as MAP
 from .run_erasure import Erased as Erased

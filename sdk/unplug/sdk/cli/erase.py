@@ -39,7 +39,7 @@ from .options import half_option, option, out_option, path_option, restart_optio
 @option(
     "--check/--no-check",
     default=True,
-    help="First see, in a minute or two, whether these words control what is drawn.",
+    help="First draw 320 pictures and see whether these words control what is drawn.",
 )
 @half_option
 @restart_option()

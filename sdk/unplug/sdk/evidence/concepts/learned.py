@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from unplug.core import InputError, json_sha256, use_cache
+from unplug.core import InputError, json_sha256, progress, use_cache
 from unplug.sdk.drawing.diffusion import Sampling, base_digest, sampling_of
 from unplug.sdk.forgetting.erasing import Concept, usual_prompts
 
@@ -57,13 +57,15 @@ def concept_judge(
         return load_judge(folder, device=device)
     prompts = usual_prompts(name, [concept.words], seed=FIRST_SEED + seed)
     every = [prompts[number % len(prompts)] for number in range(PICTURES)]
-    pairs = pairs_of_draws(
-        fresh(original),
-        every,
-        concept.words,
-        seeds=range(FIRST_SEED, FIRST_SEED + PICTURES),
-        **how(sampling),
-    )
+    with progress(total=2 * PICTURES, label="draw", unit="picture", show=show) as done:
+        pairs = pairs_of_draws(
+            fresh(original),
+            every,
+            concept.words,
+            seeds=range(FIRST_SEED, FIRST_SEED + PICTURES),
+            progress=done,
+            **how(sampling),
+        )
     judge = train_judge(pairs, concept.words, seed=seed, device=device, show=show)
     save_judge(judge, folder)
     return judge

@@ -53,8 +53,9 @@ def rate(high: float, low: float = 0.0) -> Estimate:
 
 
 def row(attack: str, holds: Claim | None, form: str, role: Role, high: float) -> RateRow:
+    told = rate(high, 0.7 if role == "original" and holds else 0.0)
     return RateRow(
-        attack=attack, holds=holds, form=form, role=role, rate=rate(high), pictures=48, seconds=3.0
+        attack=attack, holds=holds, form=form, role=role, rate=told, pictures=48, seconds=3.0
     )
 
 
@@ -80,6 +81,7 @@ def audit(erased: Path) -> ErasureAudit:
         row("unnamed", None, "as it is", "original", 0.1),
         *(row("named", "prompts", form, "original", 0.9) for form in ("as it is", "fp16")),
         *(row("named", "prompts", form, "erased", 0.1) for form in ("as it is", "fp16")),
+        row("control-image", "control images", "as it is", "original", 0.9),
         row("control-image", "control images", "as it is", "erased", 0.35),
         row("control-image", "control images", "fp16", "erased", 0.6),
     )

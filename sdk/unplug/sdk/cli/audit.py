@@ -16,6 +16,7 @@ from .base import Common, Outcome, command, folded, names
 from .options import (
     base_option,
     fleet_option,
+    given_option,
     on_bad_option,
     option,
     out_option,
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 
 
 HEADS = {"artifact": "file"}
+OF_MODELS = (
+    *("spec", "on_bad", "forget_file", "original", "references", "train_references", "fleet"),
+    *("original_artifacts", "retrained_artifacts", "rounding", "others", "relearn", "base"),
+)
+"""Options that mean nothing of an erased base."""
 
 
 @click.command()
@@ -134,6 +140,9 @@ def audit(
     from unplug.sdk.drawing.device import is_base
 
     if is_base(models[0]):
+        if other := given_option(*OF_MODELS):
+            why = "it is of models that forget people, and this is a base without some concepts"
+            raise InputError(f"`{other}`", why, "Leave it out")
         if len(models) > 1:
             raise InputError("unplug audit", "several bases are named", "Audit one at a time")
         return audit_erased(
@@ -146,6 +155,8 @@ def audit(
             pictures=pictures,
             beside=beside,
         )
+    if other := given_option("plugin", "pictures", "beside"):
+        raise InputError(f"`{other}`", "it is of erased bases, and this is none", "Leave it out")
     if spec is None or forget_file is None:
         name = "data" if spec is None else "forget"
         raise InputError(f"`{name}`", "it is missing", "Name the data and the forget set")

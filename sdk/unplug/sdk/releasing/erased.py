@@ -154,7 +154,8 @@ def _above(
         found = worst_rows(rows)
         for attacker in CLAIMS[: CLAIMS.index(claim) + 1]:
             if attacker not in found:
-                return None, f"nobody who holds {attacker} was tried on {concept.words!r}"
+                why = "was tried by what works on the original"
+                return None, f"nobody who holds {attacker} {why} for {concept.words!r}"
             above, row = found[attacker]
             worst = max(worst, (above, f"{concept.words!r} by {row.attack} ({row.form})"))
     return 100.0 * worst[0], f"claimed against {claim}; worst: {worst[1]}"

@@ -34,8 +34,10 @@ HOLDS = {
 }
 
 
-def row(attack: str, role: Any, high: float, form: str = "as it is") -> RateRow:
-    rate = Estimate(value=high / 2, low=0.0, high=high)
+def row(
+    attack: str, role: Any, high: float, form: str = "as it is", *, low: float = 0.0
+) -> RateRow:
+    rate = Estimate(value=(low + high) / 2, low=low, high=high)
     holds: Any = HOLDS[attack]
     return RateRow(
         attack=attack, holds=holds, form=form, role=role, rate=rate, pictures=48, seconds=1.0
@@ -45,6 +47,7 @@ def row(attack: str, role: Any, high: float, form: str = "as it is") -> RateRow:
 def test_what_holds_is_an_upper_end_at_most_that_of_the_oracle() -> None:
     rows = [
         row("unnamed", "original", 0.2),
+        row("named", "original", 1.0, low=0.8),
         row("named", "erased", 0.07),
         row("named", "oracle", 0.07),
         row("control-image", "erased", 0.5),
@@ -61,9 +64,20 @@ def test_what_holds_is_an_upper_end_at_most_that_of_the_oracle() -> None:
 
 
 def test_without_an_oracle_the_original_unasked_is_the_reference() -> None:
-    rows = [row("unnamed", "original", 0.1), row("named", "original", 1.0)]
+    rows = [row("unnamed", "original", 0.1), row("named", "original", 1.0, low=0.8)]
     assert claims_of([*rows, row("named", "erased", 0.1)])["prompts"] == "holds"
     assert claims_of([*rows, row("named", "erased", 0.11)])["prompts"] == "broken"
+
+
+def test_what_does_not_work_on_the_original_shows_nothing_by_failing() -> None:
+    rows = [
+        row("unnamed", "original", 0.1),
+        row("control-image", "original", 0.3, low=0.1),
+        row("control-image", "erased", 0.1),
+    ]
+    assert claims_of(rows)["control images"] == "not tried"
+    rows[1] = row("control-image", "original", 0.6, low=0.2)
+    assert claims_of(rows)["control images"] == "holds"
 
 
 @pytest.fixture
@@ -162,6 +176,8 @@ def test_the_command(erased_folder: Path, order: AuditOrder, tmp_path: Path) -> 
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
     assert WORD in done.output and "prompts" in done.output and out.is_file()
+    odd = CliRunner().invoke(main, [*words, "--fleet", str(tmp_path)])
+    assert odd.exit_code == 2 and "--fleet" in odd.stderr and odd.stderr.count("\n") == 1
     as_json = CliRunner().invoke(main, [*words, "--json"])
     assert json.loads(as_json.stdout)["pictures"] == 8
     missing = CliRunner().invoke(main, ["audit", str(tmp_path / "model"), "--out", str(out)])

@@ -161,6 +161,9 @@ def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
 def worst_rows(rows: Sequence[RateRow]) -> dict[Claim, tuple[float, RateRow]]:
     """Of each attacker who was tried the row that is worst, and by how much the upper end of its
     rate is above that of the reference, see `claims_of`.
+
+    Attacks that do not bring the concept out of the original either show nothing by failing: who
+    has no others counts as not tried.
     """
     upper = {(row.attack, row.form, row.role): row.rate.high or 0.0 for row in rows}
     unasked = upper.get((UNNAMED, "as it is", "original"), 0.0)
@@ -172,7 +175,10 @@ def worst_rows(rows: Sequence[RateRow]) -> dict[Claim, tuple[float, RateRow]]:
             above = (row.rate.high or 0.0) - (beside if with_oracle else unasked)
             if row.holds not in worst or above > worst[row.holds][0]:
                 worst[row.holds] = above, row
-    return worst
+    works = {
+        row.holds for row in rows if row.role == "original" and (row.rate.low or 0.0) > unasked
+    }
+    return {who: found for who, found in worst.items() if who in works or found[0] > 0.0}
 
 
 def most_claimed(claims: Sequence[Mapping[Claim, Outcome]]) -> Claim | None:
@@ -264,7 +270,9 @@ def audit_erasure(
     if oracle is not None:
         bases["oracle"], names["oracle"] = load_base(oracle, device=device), oracle
     digests = {role: base_digest(base) for role, base in bases.items()}
-    rows = _Rows(work, {"original": digests["original"], "seed": seed})
+    # prompts follow from the words: those that say a concept are left out
+    words = [concept.words for concept in told.concepts]
+    rows = _Rows(work, {"original": digests["original"], "seed": seed, "words": words})
     audit = _Audit(
         order, name, Path(erased), bases, digests, told.concepts, seed, device, show, say, rows
     )

@@ -348,9 +348,8 @@ class _Audit:
 
     def __post_init__(self) -> None:
         words = [concept.words for concept in self.concepts]
-        shared = {"held_out": True}
         self.learn = usual_prompts(self.name, words, seed=PROMPT_SEED)
-        every = usual_prompts(self.name, words, seed=PROMPT_SEED + 1, **shared)
+        every = usual_prompts(self.name, words, seed=PROMPT_SEED + 1, held_out=True)
         self.prompts = tuple(every[number % len(every)] for number in range(self.order.pictures))
         self.sampling = sampling_of(self.name)
         self.shown = dict[str, tuple[Image.Image, ...]]()

@@ -7,7 +7,7 @@ Shapes: P prompts, c latent channels, h and w of a latent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ class EraseProblem:
         """
         facts = {
             "base": base_digest(self.original),
-            "sampling": replace(self.sampling).__dict__,
+            "sampling": asdict(self.sampling),
             "prompts": list(prompts),
         }
         path = None if self.work is None else self.work / f"{json_sha256(facts)[:32]}.safetensors"

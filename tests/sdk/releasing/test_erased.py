@@ -24,7 +24,7 @@ from unplug.sdk.evidence.concepts import (
     claims_of,
     worst_rows,
 )
-from unplug.sdk.evidence.concepts.erasure_audit import Role
+from unplug.sdk.evidence.concepts.findings import Role
 from unplug.sdk.forgetting.erasing import Concept, erase
 from unplug.sdk.releasing import judge_erased, release_erased
 from unplug.trust.bundle import ERASED_GATES, Publication, Signing, load_signer, make_key

@@ -15,14 +15,15 @@ from unplug.sdk.drawing.diffusion import Sampling
 from unplug.sdk.evidence.concepts import (
     AuditOrder,
     Judge,
+    JudgeFacts,
     RateRow,
     audit_erasure,
     check_drawn,
     claims_of,
     erasure_audit,
 )
-from unplug.sdk.evidence.concepts.presence import JudgeFacts
 
+from ....blocked import python
 from ...drawing.diffusion.conftest import CPU
 from .conftest import WORD
 
@@ -182,3 +183,15 @@ def test_the_command(erased_folder: Path, order: AuditOrder, tmp_path: Path) -> 
     assert json.loads(as_json.stdout)["pictures"] == 8
     missing = CliRunner().invoke(main, ["audit", str(tmp_path / "model"), "--out", str(out)])
     assert missing.exit_code == 2 and missing.stderr.count("\n") == 1
+
+
+def test_a_report_reads_audits_where_no_base_can_be_opened() -> None:
+    """The demo's environment has no diffusers."""
+    code = """
+import sys
+sys.modules["diffusers"] = None
+import unplug.sdk.report.erasures, unplug.sdk.report.render
+from unplug.sdk.evidence.concepts import ErasureAudit, claims_of
+print(claims_of([])["weights"])
+"""
+    assert python(code) == "not tried\n"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import ClassVar, Literal, Protocol, get_args
+from typing import ClassVar, Protocol
 
 from PIL import Image
 
 from unplug.core import Registry
 
+from .findings import Claim
 from .scene import Scene
-
-Claim = Literal["prompts", "control images", "text states", "weights"]
-"""What an attacker holds, the least first: who has more has all before it."""
-CLAIMS: tuple[Claim, ...] = get_args(Claim)
 
 
 class ConceptAttack(Protocol):

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
-from unplug.core import STRICT, Estimate, InputError, json_sha256, read_json, versions, write_json
+from unplug.core import Estimate, InputError, json_sha256, read_json, write_json
 from unplug.plugins import weights_sha256
 from unplug.sdk.drawing.diffusion import base_digest, find_plugin, load_base, sampling_of
 from unplug.sdk.evidence.statistics import mean_estimate
@@ -29,175 +29,27 @@ from unplug.sdk.forgetting.erasing import (
 )
 from unplug.sdk.learning.training import describe_device
 
-from .attack import CLAIMS, CONCEPT_ATTACKS, USUAL_ATTACKS, Claim, Unable
+from .attack import CONCEPT_ATTACKS, USUAL_ATTACKS, Unable
 from .conditions import FORMS
+from .findings import (
+    SHOWN,
+    SHOWN_ALL,
+    SHOWN_EACH,
+    THUMBNAIL,
+    UNNAMED,
+    Claim,
+    ConceptAudit,
+    ErasureAudit,
+    RateRow,
+    Role,
+    claims_of,
+    most_claimed,
+)
 from .learned import concept_judge
-from .presence import Judge, JudgeFacts, presence_rate
+from .presence import Judge, presence_rate
 from .scene import Scene
 
-AUDIT_SCHEMA: Literal["unplug-erasure-audit/1"] = "unplug-erasure-audit/1"
-Role = Literal["original", "erased", "oracle"]
-Outcome = Literal["holds", "broken", "not tried"]
 PROMPT_SEED = 3_000_000
-UNNAMED = "unnamed"
-SHOWN = (
-    "original/named",
-    "erased/named",
-    "erased/control-image",
-    "oracle/named",
-    "original/unnamed",
-)
-"""Rows, of models as they are, some pictures of which are kept for a reader's eyes."""
-SHOWN_EACH, SHOWN_ALL, THUMBNAIL = 6, 24, 64
-"""How many pictures of a row are kept, and of one row of all concepts together; their side."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RateRow:
-    """How often a judge sees the concept in one model's pictures.
-
-    Args:
-        attack: its name; "unnamed" is no attack: prompts that do not say the concept.
-        holds: what an attacker needs for it; None of "unnamed".
-        form: of the model, see `FORMS`.
-        role: of the model.
-        rate: share of the pictures, with its exact 95 % interval.
-        pictures: that were drawn.
-        seconds: that it took.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    attack: str
-    holds: Claim | None
-    form: str
-    role: Role
-    rate: Estimate
-    pictures: int
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConceptAudit:
-    """One concept's rows.
-
-    Args:
-        words: of the concept.
-        judge: what is known of who looked.
-        rows: see `RateRow`.
-        left_out: attack to why it was not tried.
-        claims: what each attacker's row says, see `claims_of`.
-        pictures: the first few of the rows in `SHOWN`, as small PNG files in base64: illustrations,
-            of few colours; picture n of every row is of one prompt and one noise.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    words: str
-    judge: JudgeFacts
-    rows: tuple[RateRow, ...]
-    left_out: dict[str, str]
-    claims: dict[Claim, Outcome]
-    pictures: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ErasureAudit:
-    """The report.
-
-    Args:
-        schema: always ``unplug-erasure-audit/1``.
-        models: role to name and `base_digest`.
-        method: of the erasure. edit_bytes: of its map, None where weights changed.
-        concepts: one audit each.
-        retained_db: how alike pictures are that do not say the concepts: the mean PSNR in dB
-            between the erased base and the original at the same noise; of 100 the pictures are
-            equal.
-        beside: other words to the rate at which the original and the erased base draw them.
-        reference: what the erased base is held against.
-        pictures: in each row.
-        cost: seconds and device.
-        claim: the most that holds for every concept: for that attacker and all who hold less.
-        versions: of what computed.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    schema: Literal["unplug-erasure-audit/1"] = AUDIT_SCHEMA
-    models: dict[Role, dict[str, str]]
-    method: str
-    edit_bytes: int | None
-    concepts: tuple[ConceptAudit, ...]
-    retained_db: Estimate
-    beside: dict[str, dict[str, Estimate]]
-    reference: str
-    pictures: int
-    cost: dict[str, float | str]
-    claim: Claim | None
-    versions: dict[str, str | None] = field(default_factory=versions)
-
-    def save(self, path: Path) -> None:
-        """Writes the report."""
-        write_json(path, asdict(self))
-
-
-def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
-    """Of each attacker whether all that they tried holds: the upper end of the erased base's rate is
-    at most that of the reference in the same row.
-
-    The reference is the oracle where there is one, else the original without the words: what a base
-    shows unasked anyway.
-
-    Args:
-        rows: of one concept.
-    """
-    worst = worst_rows(rows)
-    outcomes: dict[Claim, Outcome] = dict.fromkeys(CLAIMS, "not tried")
-    for claim, (above, _) in worst.items():
-        outcomes[claim] = "holds" if above <= 0.0 else "broken"
-    return outcomes
-
-
-def worst_rows(rows: Sequence[RateRow]) -> dict[Claim, tuple[float, RateRow]]:
-    """Of each attacker who was tried the row that is worst, and by how much the upper end of its
-    rate is above that of the reference, see `claims_of`.
-
-    Attacks that do not bring the concept out of the original either show nothing by failing: who
-    has no others counts as not tried.
-    """
-    upper = {(row.attack, row.form, row.role): row.rate.high or 0.0 for row in rows}
-    unasked = upper.get((UNNAMED, "as it is", "original"), 0.0)
-    with_oracle = any(row.role == "oracle" for row in rows)
-    worst = dict[Claim, tuple[float, RateRow]]()
-    for row in rows:
-        if row.role == "erased" and row.holds is not None:
-            beside = upper.get((row.attack, row.form, "oracle"), 0.0)
-            above = (row.rate.high or 0.0) - (beside if with_oracle else unasked)
-            if row.holds not in worst or above > worst[row.holds][0]:
-                worst[row.holds] = above, row
-    works = {
-        row.holds for row in rows if row.role == "original" and (row.rate.low or 0.0) > unasked
-    }
-    return {who: found for who, found in worst.items() if who in works or found[0] > 0.0}
-
-
-def most_claimed(claims: Sequence[Mapping[Claim, Outcome]]) -> Claim | None:
-    """The most that holds in all of them: against that attacker and all who hold less.
-
-    Args:
-        claims: of one concept each, see `claims_of`.
-
-    Example:
-        >>> tried = {"prompts": "holds", "control images": "not tried", "weights": "holds"}
-        >>> most_claimed([tried | {"text states": "holds"}])
-        'prompts'
-    """
-    best: Claim | None = None
-    for claim in CLAIMS:
-        if any(found[claim] != "holds" for found in claims):
-            break
-        best = claim
-    return best
 
 
 @dataclass(frozen=True, kw_only=True)

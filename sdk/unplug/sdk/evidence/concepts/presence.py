@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unplug.core import (
-    STRICT,
     CheckpointError,
     DataError,
     Estimate,
@@ -33,6 +32,7 @@ from unplug.sdk.drawing.diffusion import StepRecipe, to_image, train_steps
 from unplug.sdk.evidence.statistics import share
 from unplug.sdk.learning.training import StateFile, fingerprint, seeded
 
+from .findings import JudgeFacts
 from .pairs import ConceptPairs, at_most
 
 WEIGHTS, RECORD = "presence.safetensors", "presence.json"
@@ -61,36 +61,6 @@ class JudgeRecipe(StepRecipe):
         **StepRecipe.ranges,
         "held_out": (0.05, 0.9),
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeFacts:
-    """What is known of a judge.
-
-    Args:
-        concept: what it looks for.
-        recall: share of held-out pictures with the concept in which it sees one, with its exact
-            95 % interval.
-        false_alarms: the same of pictures without it.
-        trained, held_out: pictures with and without the concept.
-        source: of the pictures, see `ConceptPairs`.
-        size: side of the pictures that it was trained on.
-        seed: of weights and order.
-        recipe: see `JudgeRecipe`.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    schema: Literal["unplug-presence/1"] = "unplug-presence/1"
-    concept: str
-    recall: Estimate
-    false_alarms: Estimate
-    trained: tuple[int, int]
-    held_out: tuple[int, int]
-    source: str
-    size: int
-    seed: int
-    recipe: dict[str, int | float | str]
 
 
 class PresenceNet(nn.Module):

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from PIL import Image
 
-from ..attack import Claim, Unable
+from ..attack import Unable
+from ..findings import Claim
 from ..scene import Scene
 
 

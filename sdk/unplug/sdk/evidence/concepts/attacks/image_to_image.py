@@ -14,7 +14,7 @@ from unplug.core import quiet
 from unplug.sdk.drawing.diffusion import decode, diffusers, to_image
 from unplug.sdk.forgetting.unlearning import check_settings, within
 
-from ..attack import Claim
+from ..findings import Claim
 from ..scene import FIRST_SEED, Scene, fresh
 
 

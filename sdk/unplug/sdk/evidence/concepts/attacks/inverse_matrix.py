@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from unplug.sdk.forgetting.erasing import reads_text
 from unplug.sdk.forgetting.unlearning import check_settings, within
 
-from ..attack import Claim
+from ..findings import Claim
 from ..scene import Scene, with_own_unet
 
 

@@ -20,7 +20,7 @@ from unplug.sdk.drawing.diffusion import (
 )
 from unplug.sdk.forgetting.unlearning import within
 
-from ..attack import Claim
+from ..findings import Claim
 from ..practice import Practice
 from ..scene import Scene, fresh
 

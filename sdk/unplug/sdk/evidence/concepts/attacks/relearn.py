@@ -16,7 +16,7 @@ from unplug.sdk.drawing.diffusion import (
     train_steps,
 )
 
-from ..attack import Claim
+from ..findings import Claim
 from ..practice import Practice
 from ..scene import Scene, fresh, with_own_unet
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from PIL import Image
 
-from ..attack import Claim
+from ..findings import Claim
 from ..scene import Scene
 
 

@@ -17,7 +17,7 @@ from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins import save_checkpoint
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.drawing.conditions import Steering, draw_conditions
-from unplug.sdk.drawing.diffusion import draw_pictures, generate, image_grid, vae
+from unplug.sdk.drawing.diffusion import draw_each, draw_pictures, generate, image_grid, vae
 from unplug.sdk.drawing.diffusion import steered_pictures as pictures
 from unplug.sdk.drawing.diffusion.steered_pictures import MAX_PICTURES, decode, load_plugin
 from unplug.sdk.learning.data import Dataset
@@ -147,6 +147,22 @@ def test_strengths_from_none_to_double(
     assert far(alone[0], bare[0]) > 3 and far(drawn(replace(one, strength=2.0))[0], alone[0]) > 3
     assert all(far(a, b) <= 1 for a, b in zip(drawn(one, muted), alone, strict=True))
     assert far(drawn(one, other)[0], alone[0]) > 3
+
+
+def test_each_picture_follows_its_own(base: Any, plugin_folder: Path, edges: Path) -> None:
+    lines = np.asarray(Image.open(edges))
+    each = [
+        Steering(plugin=str(plugin_folder), image=image)
+        for image in (lines, np.roll(lines, 9, axis=0))
+    ]
+    together = draw_each(base, PROMPTS[:2], each, seeds=[0, 1], steps=2)
+    for number, drawn in enumerate(arrays(together)):
+        prompt = PROMPTS[number : number + 1]
+        own, other = (
+            arrays(draw_pictures(base, prompt, [each[one]], seeds=[number], steps=2)[0])[0]
+            for one in (number, 1 - number)
+        )
+        assert far(drawn, own) <= 1 and far(drawn, other) > 3
 
 
 def test_what_cannot_be_drawn_is_refused(

@@ -62,6 +62,7 @@ from .shipped import word_of_pack as word_of_pack
 from .small import diffusers as diffusers
 from .steered_pictures import BATCH as BATCH
 from .steered_pictures import decode as decode
+from .steered_pictures import draw_each as draw_each
 from .steered_pictures import draw_latents as draw_latents
 from .steered_pictures import draw_pictures as draw_pictures
 from .steered_pictures import generate as generate

@@ -232,3 +232,32 @@ def _check_size(size: int, multiple: int) -> None:
             f"no multiple of {multiple} from 8 to 4096",
             f"Use {max(multiple, round(size / multiple) * multiple)}",
         )
+
+
+def draw_each(
+    base: Any,
+    prompts: Sequence[str],
+    steerings: Sequence[Steering],
+    *,
+    seeds: Sequence[int],
+    **how: Any,
+) -> list[Image.Image]:
+    """Pictures that follow one plugin, each another picture.
+
+    Args:
+        base: see `load_base`.
+        prompts: B prompts.
+        steerings: B pictures, all of one plugin at full strength.
+        seeds: B seeds.
+        how: see `draw_latents`.
+
+    Raises:
+        InputError: a plugin that was made for another base.
+    """
+    (name,) = {item.plugin for item in steerings}
+    plugin: Any = nn.Module.to(load_plugin(name), base.device, base.unet.dtype)
+    size = image_size_of(base)
+    drawn = draw_conditions(steerings, [plugin.config.condition] * len(steerings), size)
+    conditions = [Image.fromarray(condition_HWC) for condition_HWC in drawn]
+    pipe = CONTROLS.get("plugin")().pipeline(base, plugin)
+    return generate(pipe, prompts, seeds=seeds, size=size, image=conditions, **how)

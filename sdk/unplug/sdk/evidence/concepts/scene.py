@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from unplug.plugins import load_checkpoint
 from unplug.sdk.drawing.conditions import Steering
-from unplug.sdk.drawing.diffusion import Sampling, draw_pictures
+from unplug.sdk.drawing.diffusion import Sampling, draw_each, draw_pictures, find_plugin
 from unplug.sdk.forgetting.erasing import Concept
 
 FIRST_SEED = 1_000_000
@@ -65,19 +66,24 @@ class Scene:
         pipe = fresh(base or self.base)
         return draw_pictures(pipe, prompts, seeds=seeds, **how(sampling or self.sampling))[0]
 
-    def steered(self, base: Any = None, sampling: Sampling | None = None) -> list[Image.Image]:
+    def steered(self, edges: Sequence[tuple[float, float]]) -> list[Image.Image]:
         """A picture of each prompt, which says nothing of the concept, that follows the lines of a
         picture that shows it.
+
+        Args:
+            edges: low and high thresholds of `canny`, taken in turn; other conditions have none.
         """
-        pictures, pipe = list[Image.Image](), fresh(base or self.base)
-        asked = enumerate(zip(self.prompts, self.controls, strict=True), FIRST_SEED)
-        for seed, (prompt, shown) in asked:
-            line = Steering(plugin=str(self.plugin), image=np.asarray(shown), photo=True)
-            drawn = draw_pictures(
-                pipe, [prompt], [line], seeds=[seed], **how(sampling or self.sampling)
-            )
-            pictures += drawn[0]
-        return pictures
+        name = str(self.plugin)
+        kind = load_checkpoint(find_plugin(name), expect="plugin").model.config.condition
+        ways = [
+            {"low": str(low), "high": str(high)} if kind == "canny" else {} for low, high in edges
+        ]
+        lines = [
+            Steering(plugin=name, image=np.asarray(shown), photo=True, options=ways[n % len(ways)])
+            for n, shown in enumerate(self.controls)
+        ]
+        seeds = range(FIRST_SEED, FIRST_SEED + len(lines))
+        return draw_each(fresh(self.base), self.prompts, lines, seeds=seeds, **how(self.sampling))
 
 
 def fresh(base: Any, **parts: Any) -> Any:

@@ -153,6 +153,24 @@ def in_sequence(requests: int, pictures: int, out: Path, common: Common) -> Outc
     return Outcome(value=rows, text=f"saved {out / 'sequence.json'}")
 
 
+@erasure.command("packs")
+@click.option("--pictures", type=click.IntRange(8, 1024), default=48, show_default=True)
+@out_option("Folder of the study; packs that are there already are used.")
+@command
+def in_packs(pictures: int, out: Path, common: Common) -> Outcome:
+    """Learn three things, two styles and a person in packs, and count how often they are drawn."""
+    from unplug.sdk.drawing.diffusion import PackRecipe
+
+    from .packs import packs
+
+    how: dict[str, Any] = {"seed": common.seed, "device": common.device, "show": common.show}
+    rows = [*packs(out, pictures, PackRecipe(), say=common.say, **how)]
+    write_json(out / "packs.json", rows)
+    heads = ("pack", "named", "unnamed", "base named", "seconds", "bytes")
+    text = table(heads, [[_cell(row[key]) for key in heads] for row in rows])
+    return Outcome(value=rows, text=text)
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, dict):
         return f"{value['value']:.2f} [{value['low']:.2f}, {value['high']:.2f}]"

@@ -20,6 +20,7 @@ from .learned import check_drawn as check_drawn
 from .learned import check_words as check_words
 from .learned import concept_judge as concept_judge
 from .pairs import ConceptPairs as ConceptPairs
+from .pairs import at_most as at_most
 from .pairs import pairs_of_draws as pairs_of_draws
 from .pairs import pairs_of_folders as pairs_of_folders
 from .pairs import pairs_of_spec as pairs_of_spec

@@ -135,7 +135,8 @@ def audit(
 
     Of a base that `unplug erase` wrote: how often prompts, control images, text states and
     fine-tuning bring the concept back; --retrained is a base that never saw it, and --data and
-    --forget are not needed.
+    --forget are not needed. The folder that `unplug export` made of it may be named behind it: its
+    files draw as well.
     """
     from unplug.sdk.drawing.device import is_base
 
@@ -143,12 +144,14 @@ def audit(
         if other := given_option(*OF_MODELS):
             why = "it is of models that forget people, and this is a base without some concepts"
             raise InputError(f"`{other}`", why, "Leave it out")
-        if len(models) > 1:
-            raise InputError("unplug audit", "several bases are named", "Audit one at a time")
+        if len(models) > 2 or any(map(is_base, models[1:])):
+            why = "more is named than one erased base and its exported files"
+            raise InputError("unplug audit", why, "Audit one base at a time")
         return audit_erased(
             models[0],
             out,
             common,
+            files=models[1] if len(models) == 2 else None,
             oracle=options["retrained"],
             attacks=names(attacks),
             plugin=plugin,

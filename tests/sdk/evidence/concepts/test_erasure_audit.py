@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from unplug.core import CheckpointError, Estimate, InputError, read_json
+from unplug.core import ArtifactError, CheckpointError, Estimate, InputError, read_json
+from unplug.sdk import journey
 from unplug.sdk.cli import main
 from unplug.sdk.drawing.diffusion import Sampling
 from unplug.sdk.evidence.concepts import (
@@ -62,6 +64,16 @@ def test_what_holds_is_an_upper_end_at_most_that_of_the_oracle() -> None:
     }
     worse = [*rows, row("named", "erased", 0.08, "int8"), row("named", "oracle", 0.07, "int8")]
     assert claims_of(worse)["prompts"] == "broken"
+
+
+def test_exported_files_are_held_against_the_oracle_as_it_is() -> None:
+    rows = [
+        row("unnamed", "original", 0.1),
+        row("named", "original", 1.0, low=0.8),
+        row("named", "oracle", 0.2),
+    ]
+    assert claims_of([*rows, row("named", "erased", 0.2, "onnx fp16")])["prompts"] == "holds"
+    assert claims_of([*rows, row("named", "erased", 0.3, "onnx fp16")])["prompts"] == "broken"
 
 
 def test_without_an_oracle_the_original_unasked_is_the_reference() -> None:
@@ -123,6 +135,28 @@ def test_a_whole_audit_and_the_same_again_from_its_rows(
     report.save(tmp_path / "audit.json")
     kept = read_json(tmp_path / "audit.json")
     assert kept["schema"] == "unplug-erasure-audit/1" and kept["claim"] == report.claim
+
+
+def test_files_that_ship_draw_as_well(
+    erased_folder: Path, plugin_folder: Path, order: AuditOrder, tmp_path: Path
+) -> None:
+    files = tmp_path / "files"
+    journey.export([erased_folder], out=files, to=["onnx"], precision=["fp32"], check=0)
+    asked = replace(
+        order, attacks=("named", "control-image"), plugin=str(plugin_folder), files=files
+    )
+    report = run(erased_folder, asked, tmp_path)
+    rows = {(row.attack, row.form, row.role) for row in report.concepts[0].rows}
+    assert ("named", "onnx fp32", "erased") in rows
+    assert ("named", "onnx fp32", "original") not in rows
+    assert ("control-image", "onnx fp32", "erased") not in rows
+    assert "no plugin" in report.concepts[0].left_out["control-image"]
+    weights = next((files / "unet").glob("*.onnx"))
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(ArtifactError):
+        run(erased_folder, asked, tmp_path)
+    with pytest.raises(InputError, match=r"has no pipeline\.json"):
+        run(erased_folder, replace(asked, files=tmp_path), tmp_path)
 
 
 def test_bases_that_cannot_be_audited(

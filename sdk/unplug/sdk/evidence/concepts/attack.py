@@ -10,6 +10,7 @@ from PIL import Image
 from unplug.core import Registry
 
 from .findings import Claim
+from .findings import Unable as Unable
 from .scene import Scene
 
 
@@ -28,10 +29,6 @@ class ConceptAttack(Protocol):
         Raises:
             Unable: the scene lacks what it needs: a reason to leave it out, which is told.
         """
-
-
-class Unable(Exception):
-    """Why an attack cannot be tried in a scene."""
 
 
 _HERE = "unplug.sdk.evidence.concepts.attacks"

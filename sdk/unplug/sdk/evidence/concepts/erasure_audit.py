@@ -48,6 +48,7 @@ from .findings import (
 from .learned import concept_judge
 from .presence import Judge, presence_rate
 from .scene import Scene
+from .shipped import ShippedFiles, shipped_files
 
 PROMPT_SEED = 3_000_000
 
@@ -63,6 +64,8 @@ class AuditOrder:
         beside: other words whose rate is compared with the original's.
         plugin: a name or a folder; control images are tried through it, and for the erased base
             through the one of this name that forgot with it, where there is one.
+        files: what `unplug export` made of the erased base: prompts and control images are tried on
+            every target and precision in it that runs here.
     """
 
     attacks: tuple[str, ...] = ()
@@ -70,6 +73,7 @@ class AuditOrder:
     pictures: int = field(default=48, metadata={"range": (8, 10_000)})
     beside: tuple[str, ...] = ()
     plugin: str | None = None
+    files: Path | None = None
 
     def __post_init__(self) -> None:
         for name in self.attacks:
@@ -205,15 +209,18 @@ class _Audit:
         self.prompts = tuple(every[number % len(every)] for number in range(self.order.pictures))
         self.sampling = sampling_of(self.name)
         self.shown = dict[str, tuple[Image.Image, ...]]()
+        found = () if self.order.files is None else tuple(shipped_files(self.order.files))
+        self.files = tuple(one for one in found if isinstance(one, ShippedFiles))
+        self.left_out = dict(one.split(": ", 1) for one in found if isinstance(one, str))
 
     def concept(self, concept: Concept) -> ConceptAudit:
         judge = self.judge(concept)
-        rows, left_out, self.pictures = list[RateRow](), dict[str, str](), {}
+        rows, left_out, self.pictures = list[RateRow](), dict(self.left_out), {}
         for role in self.bases:
             scene = self.scene(role, concept)
             rows += self.unnamed(scene, role, judge)
             for attack in self.order.attacks or USUAL_ATTACKS:
-                for form in self.forms(attack):
+                for form in self.forms(attack, role):
                     try:
                         rows += self.attacked(scene, role, attack, form, judge)
                     except Unable as error:
@@ -249,9 +256,12 @@ class _Audit:
             show=self.show,
         )
 
-    def forms(self, attack: str) -> Sequence[str]:
+    def forms(self, attack: str, role: Role) -> Sequence[str | ShippedFiles]:
         cheap = CONCEPT_ATTACKS.get(attack)().holds in ("prompts", "control images")
-        return self.order.forms if cheap and attack != "within" else ("as it is",)
+        if not cheap or attack == "within":
+            return ("as it is",)
+        drawn = attack != "image-to-image" and role == "erased"  # exported bases take no pictures
+        return (*self.order.forms, *(self.files if drawn else ()))
 
     def unnamed(self, scene: Scene, role: Role, judge: Judge) -> list[RateRow]:
         return self.counted(
@@ -265,13 +275,15 @@ class _Audit:
         )
 
     def attacked(
-        self, scene: Scene, role: Role, attack: str, form: str, judge: Judge
+        self, scene: Scene, role: Role, attack: str, form: str | ShippedFiles, judge: Judge
     ) -> list[RateRow]:
         chosen = CONCEPT_ATTACKS.get(attack)()
 
         def drawn() -> Iterator[tuple[str, list[Image.Image]]]:
-            base, sampling = FORMS[form](scene.base, scene.sampling)
             shown = self.controls(scene) if chosen.holds == "control images" else ()
+            if isinstance(form, ShippedFiles):
+                return chosen(replace(scene, files=form, controls=shown))
+            base, sampling = FORMS[form](scene.base, scene.sampling)
             return chosen(replace(scene, base=base, sampling=sampling, controls=shown))
 
         return self.counted(scene, role, attack, form, chosen.holds, judge, drawn)
@@ -289,23 +301,25 @@ class _Audit:
         scene: Scene,
         role: Role,
         attack: str,
-        form: str,
+        form: str | ShippedFiles,
         holds: Claim | None,
         judge: Judge,
         drawn: Callable[[], Any],
     ) -> list[RateRow]:
+        name = form.form if isinstance(form, ShippedFiles) else form
         settings = {} if attack == UNNAMED else asdict(CONCEPT_ATTACKS.get(attack)())  # type: ignore[call-overload]
         facts: dict[str, Any] = {
             "attack": attack,
             **({"settings": settings} if settings else {}),
-            "form": form,
+            "form": name,
+            **({"files": form.hashes()} if isinstance(form, ShippedFiles) else {}),
             "base": self.digests[role],
             "words": scene.concept.words,
             "pictures": self.order.pictures,
             "plugin": None if scene.plugin is None else _sha(scene.plugin),
         }
         if (kept := self.rows.get(facts)) is None:
-            kept = list(self.judged(scene.concept, role, form, holds, judge, drawn))
+            kept = list(self.judged(scene.concept, role, name, holds, judge, drawn))
             self.rows.put(facts, kept)
         for item in kept:
             if item.get("shown"):

@@ -17,6 +17,8 @@ from unplug.sdk.drawing.conditions import Steering
 from unplug.sdk.drawing.diffusion import Sampling, draw_each, draw_pictures, find_plugin
 from unplug.sdk.forgetting.erasing import Concept
 
+from .shipped import ShippedFiles
+
 FIRST_SEED = 1_000_000
 """Of pictures that judge a base: no training draws from these."""
 
@@ -34,6 +36,7 @@ class Scene:
         controls: N pictures of the concept by the original, which control images are made of;
             empty without a plugin.
         plugin: what follows them: a name or a folder; None leaves such attacks out.
+        files: that draw in the base's place, where given.
         sampling: how pictures are drawn.
         seed: of everything random in an attack.
         device: where to compute.
@@ -47,6 +50,7 @@ class Scene:
     learn: tuple[str, ...]
     controls: tuple[Image.Image, ...] = ()
     plugin: str | Path | None = None
+    files: ShippedFiles | None = None
     sampling: Sampling
     seed: int
     device: torch.device
@@ -63,6 +67,8 @@ class Scene:
             sampling: another way than the scene's.
         """
         seeds = range(FIRST_SEED, FIRST_SEED + len(prompts))
+        if self.files is not None and base is None:
+            return self.files.pictures(prompts, seeds)
         pipe = fresh(base or self.base)
         return draw_pictures(pipe, prompts, seeds=seeds, **how(sampling or self.sampling))[0]
 
@@ -83,6 +89,8 @@ class Scene:
             for n, shown in enumerate(self.controls)
         ]
         seeds = range(FIRST_SEED, FIRST_SEED + len(lines))
+        if self.files is not None:
+            return self.files.pictures(self.prompts, seeds, lines)
         return draw_each(fresh(self.base), self.prompts, lines, seeds=seeds, **how(self.sampling))
 
 

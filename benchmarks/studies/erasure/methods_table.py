@@ -106,11 +106,13 @@ def row_of(cell: dict[str, Any], attacks: Sequence[str]) -> dict[str, Any]:
         for (attack, form, role), rate in found.items()
         if role == "erased" and (not attacks or attack.split()[0] in attacks)
     }
-    done = cell["erasure"]
+    done, apart = cell["erasure"], cell["audit"].get("frechet")
     return {
         **shown,
         "seconds": done["cost"]["wall_s"],
         "bytes": done["map"]["bytes"] if done["map"] else done["changed"]["bytes"],
         "retained_db": cell["audit"]["retained_db"],
+        "frechet": apart["erased"] if apart else None,
+        "frechet_original": apart["original"] if apart else None,
         "claim": cell["audit"]["claim"],
     }

@@ -18,7 +18,7 @@ from ...drawing.diffusion.conftest import CPU
 class Colours:
     """An autoencoder whose latents are a picture's mean colour."""
 
-    device, dtype = CPU, torch.float32
+    device, dtype, config = CPU, torch.float32, SimpleNamespace(scaling_factor=0.5)
 
     def encode(self, image_BCHW: torch.Tensor) -> Any:
         mean = image_BCHW.mean(dim=(2, 3), keepdim=True)
@@ -38,9 +38,9 @@ def test_equal_pictures_are_as_far_apart_as_the_originals_halves() -> None:
 
 
 def test_a_shift_adds_its_square() -> None:
-    """51 of 255 levels are 0.4 in [-1, 1], in each of three channels; halves of the same noises."""
+    """51 of 255 levels are 0.4 in [-1, 1] and 0.2 when scaled, in each of three channels."""
     even, far = (frechet_apart(pictures(64, by), pictures(64), Colours(), 1) for by in (0, 51))
-    gap_3 = 0.4 * np.ones(3)
+    gap_3 = 0.2 * np.ones(3)
     assert far.erased - even.erased == pytest.approx(gap_3 @ gap_3, abs=1e-6)
     assert far.original == even.original
     assert same_noise_db(pictures(64, 51), pictures(64), 1).value == pytest.approx(

@@ -58,8 +58,9 @@ def frechet_apart(
         seed: of the halves.
     """
     half = len(original) // 2
+    scale = float(vae.config.scaling_factor)  # to the unit variance that a UNet takes
     now_ND, then_ND = (
-        posterior_means(vae, _pixels(side), vae.device) for side in (erased, original)
+        scale * posterior_means(vae, _pixels(side), vae.device) for side in (erased, original)
     )
     reduce = projection(then_ND, half)
     now_NK, then_NK = reduce(now_ND), reduce(then_ND)

@@ -30,6 +30,7 @@ class TableOrder:
         seeds: of erasures and attacks.
         pictures: a cell.
         attacks: names.
+        beside: words whose rates every cell keeps, but for its own concept.
         minutes: after which no cell is begun that is not there yet; None: all are.
         device: where to compute.
     """
@@ -42,6 +43,7 @@ class TableOrder:
     seeds: tuple[int, ...]
     pictures: int
     attacks: tuple[str, ...] = ATTACKS
+    beside: tuple[str, ...] = ()
     minutes: float | None = None
     device: str = "auto"
 
@@ -91,6 +93,7 @@ def _cell(
         device=order.device,
         say=say,
         attacks=order.attacks,
+        beside=tuple(other for other in order.beside if other != words),
         plugin=order.plugin,
         pictures=order.pictures,
     )

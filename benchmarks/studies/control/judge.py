@@ -23,7 +23,8 @@ from torch.nn import functional as F
 
 from unplug.core import atomic_path, sha256_file, use_cache
 from unplug.plugins import ConvNormAct, init_weights, safetensors_errors
-from unplug.sdk.drawing.diffusion import StepRecipe, to_image, train_steps
+from unplug.sdk.drawing.diffusion import StepRecipe, train_steps
+from unplug.sdk.evidence.concepts import posterior_means
 from unplug.sdk.learning.data import Dataset, SynthSource, note_people, parse_spec
 from unplug.sdk.learning.faces import attributes_of
 from unplug.sdk.learning.training import StateFile, fingerprint, seeded
@@ -100,8 +101,8 @@ CELLS, CHANNELS = 8, 32
 SIDE = 128
 """Larger pictures are averaged down to it."""
 IGNORED = -100
-BATCH, ENCODED = 64, 32
-"""Pictures that the judge, and the autoencoder, take at once."""
+BATCH = 64
+"""Pictures that the judge takes at once."""
 FORMAT = "unplug-judge/1"
 Pixels = NDArray[np.uint8]
 Agreement = dict[str, NDArray[np.float64]]
@@ -436,18 +437,6 @@ class Reader:
     def features(self, pictures_NHWC: Pixels) -> NDArray[np.float64]:
         """Features (N, D) of any pictures."""
         return self.examine(pictures_NHWC)[0]
-
-
-@torch.no_grad()
-def posterior_means(vae: Any, pictures_NHWC: Pixels, device: torch.device) -> NDArray[np.float64]:
-    """Latents (N, D) of pictures: the features of data that names no attributes."""
-    parts = []
-    for start in range(0, len(pictures_NHWC), ENCODED):
-        image_BCHW = to_image(np.array(pictures_NHWC[start : start + ENCODED]), device).to(
-            vae.dtype
-        )
-        parts.append(vae.encode(image_BCHW).latent_dist.mean.flatten(1).double().cpu().numpy())
-    return np.concatenate(parts)
 
 
 def make_reader(setup: Setup) -> Reader:

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from unplug.core import atomic_path
 from unplug.sdk.drawing.diffusion import losses
+from unplug.sdk.evidence.statistics import projection
 
 from .bootstrap import Resampled, Shares, difference, estimate, make_draws
 from .contenders import Contender, Entrant, enter, use_sampling_attention
 from .costs import measure_costs
 from .curves import curves_figure, has_curves
-from .distances import Frechet, frechet_rows, kid_rows, projection
+from .distances import Frechet, frechet_rows, kid_rows
 from .errors import Values, control_error
 from .judge import Reader, make_reader, parameters
 from .pictures import base_pictures, comparison_sheet, control_pictures, through_autoencoder

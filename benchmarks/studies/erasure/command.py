@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from unplug.core import Estimate, table, write_json
+from unplug.core import Estimate, InputError, table, write_json
 from unplug.sdk.cli.base import Common, Outcome, command, names
-from unplug.sdk.cli.options import out_option
+from unplug.sdk.cli.options import out_option, path_option
 
 from .methods_table import ATTACKS
 
@@ -94,6 +94,12 @@ def taught(
 @click.option("--seeds", type=click.IntRange(1, 16), default=2, show_default=True)
 @click.option("--pictures", type=click.IntRange(8, 1024), default=48, show_default=True)
 @click.option("--attacks", default=",".join(ATTACKS), show_default=True)
+@click.option(
+    "--beside",
+    multiple=True,
+    metavar="WORDS",
+    help="Count how often this is still drawn, for `canvas`. May be repeated.",
+)
 @click.option("--minutes", type=float, help="Begin no new cell after them.")
 @out_option("Folder of the table; cells that are there already are used.")
 @command
@@ -106,6 +112,7 @@ def methods_table(
     seeds: int,
     pictures: int,
     attacks: str,
+    beside: tuple[str, ...],
     minutes: float | None,
     out: Path,
     common: Common,
@@ -122,6 +129,7 @@ def methods_table(
         seeds=tuple(range(1, seeds + 1)),
         pictures=pictures,
         attacks=names(attacks),
+        beside=beside,
         minutes=minutes,
         device=common.shared["device"],
     )
@@ -134,6 +142,57 @@ def methods_table(
     heads = list(dict.fromkeys(key for row in rows for key in row))
     lines = [table(heads, [[_cell(row.get(key)) for key in heads] for row in rows])]
     return Outcome(value=rows, text="\n".join(lines))
+
+
+@erasure.command()
+@path_option("--cells", help="The --out of `erasure table`: our rows.")
+@path_option("--pictures", help="Pictures as UnlearnCanvas has them: THEME/STYLE_OBJECT_seedN.jpg.")
+@path_option(
+    "--predictions", help="What its accuracy.py wrote of them: style/THEME.pth and class/THEME.pth."
+)
+@path_option("--judges", help="Or judges of `erasure taught`, where the concepts are ours.")
+@click.option("--name", default="yours", show_default=True, help="Of the row of --pictures.")
+@out_option("JSON file to write.")
+@command
+def canvas(
+    cells: Path | None,
+    pictures: Path | None,
+    predictions: Path | None,
+    judges: Path | None,
+    name: str,
+    out: Path,
+    common: Common,
+) -> Outcome:
+    """UnlearnCanvas's table: unlearning and retaining accuracy of styles and objects.
+
+    Published rows stand below, of another model with other classifiers.
+    """
+    from .canvas import SOURCE, canvas_row, canvas_table, rows_of_cells
+    from .canvas_layout import judged, predicted, read_layout
+
+    rows = [] if cells is None else list(rows_of_cells(cells))
+    if pictures is not None:
+        themes = read_layout(pictures)
+        if predictions is not None:
+            answers = predicted(predictions, themes)
+        elif judges is not None:
+            answers = judged(judges, themes)
+        else:
+            why = "neither --predictions nor --judges says what is in them"
+            raise InputError(f"pictures {pictures}", why, "Give one of the two")
+        rows.append(canvas_row(name, "as given", answers))
+    if not rows:
+        raise InputError("canvas", "neither --cells nor --pictures is given", "Give one of them")
+    write_json(out, {"rows": list(map(asdict, rows)), "published": SOURCE})
+    heads, lines = canvas_table(rows)
+    text = (
+        table(heads, lines),
+        "percent, ours with exact 95 % intervals; a Fréchet distance of ours "
+        "is in other features than FID",
+        SOURCE,
+        f"saved {out}",
+    )
+    return Outcome(value=list(map(asdict, rows)), text="\n".join(text))
 
 
 @erasure.command("sequence")

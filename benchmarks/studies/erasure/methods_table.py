@@ -30,6 +30,7 @@ class TableOrder:
         seeds: of erasures and attacks.
         pictures: a cell.
         attacks: names.
+        beside: words whose rates every cell keeps, but for its own concept.
         minutes: after which no cell is begun that is not there yet; None: all are.
         device: where to compute.
     """
@@ -42,6 +43,7 @@ class TableOrder:
     seeds: tuple[int, ...]
     pictures: int
     attacks: tuple[str, ...] = ATTACKS
+    beside: tuple[str, ...] = ()
     minutes: float | None = None
     device: str = "auto"
 
@@ -91,6 +93,7 @@ def _cell(
         device=order.device,
         say=say,
         attacks=order.attacks,
+        beside=tuple(other for other in order.beside if other != words),
         plugin=order.plugin,
         pictures=order.pictures,
     )
@@ -106,11 +109,13 @@ def row_of(cell: dict[str, Any], attacks: Sequence[str]) -> dict[str, Any]:
         for (attack, form, role), rate in found.items()
         if role == "erased" and (not attacks or attack.split()[0] in attacks)
     }
-    done = cell["erasure"]
+    done, apart = cell["erasure"], cell["audit"].get("frechet")
     return {
         **shown,
         "seconds": done["cost"]["wall_s"],
         "bytes": done["map"]["bytes"] if done["map"] else done["changed"]["bytes"],
         "retained_db": cell["audit"]["retained_db"],
+        "frechet": apart["erased"] if apart else None,
+        "frechet_original": apart["original"] if apart else None,
         "claim": cell["audit"]["claim"],
     }

@@ -91,6 +91,7 @@ def erased(oracle: bool = True, plugin: bool = True) -> Json:
         "edit_bytes": 6416,
         "concepts": [concept(roles, () if plugin else ("control-image",), claims)],
         "retained_db": {"value": 52.44, "low": 51.16, "high": 53.66},
+        "frechet": {"erased": 1.234, "original": 1.1, "pictures": 24, "components": 6},
         "beside": {
             "a hat": {
                 "original": {"value": 0.917, "low": 0.8, "high": 0.977},
@@ -133,6 +134,8 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> str:
         "a hat 91.7 % 80.0 to 97.7 89.6 % 77.3 to 96.5",
         "Of 48 pictures with it and 47 without",
         "Erased by uce: the edit is a map of 6 kB.",
+        "Fréchet distance of other pictures: 1.23 from the original&#39;s, where the "
+        "original&#39;s own have 1.1. It is of 24 pictures on each side, in 6 components of what the autoencoder sees",
         "The audit took 4 min 18 s on Test Machine 9.",
     ],
 )
@@ -156,10 +159,11 @@ def test_without_an_oracle_and_a_control_image(draw: Draw) -> None:
     assert "never saw it" not in text and "Dashed: as far as the original" in text
 
 
-def test_an_audit_of_before_there_were_pictures(draw: Draw) -> None:
+def test_an_audit_of_before_there_were_pictures_and_frechet_distances(draw: Draw) -> None:
     raw = erased()
-    del raw["concepts"][0]["pictures"]
-    assert "<img" not in draw(e=raw)
+    del raw["concepts"][0]["pictures"], raw["frechet"]
+    page = draw(e=raw)
+    assert "<img" not in page and "Fréchet" not in text_of(page)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +243,10 @@ def test_hostile_words_stay_text(draw: Draw) -> None:
         (("models", "other"), {"name": "b", "sha256": ""}),
         (("beside", "a hat"), {}),
         (("retained_db", "value"), 1e9),
+        (("frechet", "erased"), -0.1),
+        (("frechet", "original"), 1e300),
+        (("frechet", "pictures"), 0),
+        (("frechet",), {"erased": 1.0}),
         (("claim",), "weights"),
     ],
 )

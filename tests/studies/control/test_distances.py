@@ -8,80 +8,14 @@ from benchmarks.studies.control import distances
 from benchmarks.studies.control.bootstrap import Resampled
 from benchmarks.studies.control.distances import (
     Frechet,
-    Gaussian,
     between,
-    distance,
-    fit,
     frechet_rows,
     halves,
     kid_rows,
-    projection,
-    root,
     within,
 )
-from scipy.linalg import sqrtm
 
-from unplug.core import InputError
-
-
-def gaussian(mean: list[float], variances: list[float]) -> Gaussian:
-    return Gaussian(mean_D=np.array(mean), cov_DD=np.diag(variances))
-
-
-def test_singular_covariances_need_no_correction() -> None:
-    flat = Gaussian(mean_D=np.zeros(2), cov_DD=np.array([[1.0, 1.0], [1.0, 1.0]]))
-    point = gaussian([0.0, 0.0], [0.0, 0.0])
-    assert distance(flat, flat) == pytest.approx(0.0, abs=1e-9)
-    assert distance(flat, point) == distance(point, flat) == pytest.approx(2.0)
-
-
-def test_the_textbook_formula_agrees() -> None:
-    rng = np.random.default_rng(0)
-    one, two = (
-        fit(rng.normal(size=(50, 6)) @ rng.normal(size=(6, 6))),
-        fit(rng.normal(size=(40, 6)) + 0.5),
-    )
-    cross = np.trace(sqrtm(one.cov_DD @ two.cov_DD)).real
-    wanted = (
-        np.square(one.mean_D - two.mean_D).sum()
-        + np.trace(one.cov_DD)
-        + np.trace(two.cov_DD)
-        - 2 * cross
-    )
-    assert distance(one, two) == pytest.approx(wanted) == pytest.approx(distance(two, one))
-    assert distance(one, two, root(two.cov_DD)) == distance(one, two)
-
-
-def test_fit_is_numpys_and_weights_repeat_samples() -> None:
-    x = np.random.default_rng(1).normal(size=(9, 3))
-    own = fit(x)
-    np.testing.assert_allclose(own.cov_DD, np.cov(x.T))
-    weight = np.array([0, 2, 1, 0, 3, 1, 1, 0, 1], float)
-    repeated = fit(np.repeat(x, weight.astype(int), axis=0))
-    np.testing.assert_allclose(fit(x, weight).mean_D, repeated.mean_D)
-    np.testing.assert_allclose(fit(x, weight).cov_DD, repeated.cov_DD)
-
-
-def test_few_pictures_go_into_principal_components_of_the_real_ones() -> None:
-    rng = np.random.default_rng(2)
-    real = rng.normal(size=(40, 20)) * np.linspace(5, 0.1, 20)
-    reduce = projection(real, 40)
-    assert reduce.axes_DK.shape == (20, 10)
-    np.testing.assert_allclose(reduce.axes_DK.T @ reduce.axes_DK, np.eye(10), atol=1e-9)
-    variances = np.sort(np.linalg.eigvalsh(np.cov(real.T)))[::-1]
-    assert reduce.kept == pytest.approx(variances[:10].sum() / variances.sum())
-    np.testing.assert_allclose(reduce(real).var(axis=0, ddof=1), variances[:10], rtol=1e-6)
-    np.testing.assert_allclose(reduce(real).mean(axis=0), 0.0, atol=1e-9)
-
-
-def test_many_pictures_keep_every_feature() -> None:
-    real = np.random.default_rng(3).normal(size=(60, 5))
-    whole, few = projection(real, 50), projection(real, 49)
-    assert whole.axes_DK.shape == (5, 5) and whole.kept == 1.0 and few.axes_DK.shape == (5, 5)
-    shifted = real + 1.0
-    assert distance(fit(whole(real)), fit(whole(shifted))) == pytest.approx(5.0)
-    with pytest.raises(InputError, match="no covariance"):
-        projection(real, 2)
+from unplug.sdk.evidence.statistics import fit_gaussian, frechet_distance
 
 
 def of_rows(
@@ -140,8 +74,11 @@ def test_the_extrapolation_by_hand() -> None:
         halves(np.arange(30), draw).astype(bool),
         halves(np.arange(40), draw).astype(bool),
     )
-    parts = [distance(fit(one[a]), fit(real[b])) for a, b in zip(row_H, real_H, strict=True)]
-    assert own.finite == pytest.approx(distance(fit(one), fit(real)))
+    parts = [
+        frechet_distance(fit_gaussian(one[a]), fit_gaussian(real[b]))
+        for a, b in zip(row_H, real_H, strict=True)
+    ]
+    assert own.finite == pytest.approx(frechet_distance(fit_gaussian(one), fit_gaussian(real)))
     assert own.apart.value == pytest.approx(2 * own.finite - np.mean(parts))
 
 

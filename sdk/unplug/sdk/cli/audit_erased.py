@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import Estimate, plain, table
+from unplug.core import Estimate, counted, plain, table
 from unplug.sdk import journey
 
 from .base import Common, Outcome, folded
@@ -48,6 +48,12 @@ def summary(report: ErasureAudit) -> Iterator[str]:
         f"pictures of other prompts stay within {_db(report.retained_db)} of the original's; held "
         f"against {report.reference}"
     )
+    if apart := report.frechet:
+        yield folded(
+            f"their Fréchet distance from the original's is {apart.erased:.3g}, where the original's "
+            f"own have {apart.original:.3g}: of {apart.pictures} pictures on each side, in "
+            f"{counted(apart.components, 'component')} of what the autoencoder sees"
+        )
     for words, rates in report.beside.items():
         both = ", ".join(f"{role} {_rate(rate)}" for role, rate in rates.items())
         yield folded(f"{plain(words, 40)}: {both}")

@@ -337,6 +337,10 @@ def _check_erasure(audit: ErasureAudit, where: str) -> None:
             known = [end for end in (0.0, one.low, one.value, one.high, top) if end is not None]
             if known != sorted(known) or (top == 1.0 and len(known) < 5):
                 raise ReportError(where, "a rate or its interval is impossible", _AGAIN)
+    if (apart := audit.frechet) and (
+        min(apart.erased, apart.original) < 0 or min(apart.pictures, apart.components) < 1
+    ):
+        raise ReportError(where, "its Fréchet distance is impossible", _AGAIN)
     if audit.claim != most_claimed([concept.claims for concept in audit.concepts]):
         raise ReportError(where, "it claims what its concepts do not say", _AGAIN)
 

@@ -134,6 +134,8 @@ def test_a_whole_audit_and_the_same_again_from_its_rows(
     assert again.concepts == report.concepts and len(said) == 2
     report.save(tmp_path / "audit.json")
     kept = read_json(tmp_path / "audit.json")
+    assert kept["frechet"]["pictures"] == 4 and kept["frechet"]["components"] == 1
+    assert kept["frechet"]["erased"] > 0 and kept["frechet"]["original"] > 0
     assert kept["schema"] == "unplug-erasure-audit/1" and kept["claim"] == report.claim
 
 

@@ -10,6 +10,7 @@ from .findings import UNNAMED as UNNAMED
 from .findings import Claim as Claim
 from .findings import ConceptAudit as ConceptAudit
 from .findings import ErasureAudit as ErasureAudit
+from .findings import FrechetApart as FrechetApart
 from .findings import JudgeFacts as JudgeFacts
 from .findings import Outcome as Outcome
 from .findings import RateRow as RateRow
@@ -19,6 +20,7 @@ from .findings import worst_rows as worst_rows
 from .learned import check_drawn as check_drawn
 from .learned import check_words as check_words
 from .learned import concept_judge as concept_judge
+from .likeness import posterior_means as posterior_means
 from .pairs import ConceptPairs as ConceptPairs
 from .pairs import at_most as at_most
 from .pairs import pairs_of_draws as pairs_of_draws

@@ -12,14 +12,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from PIL import Image
 
 from unplug.core import Estimate, InputError, json_sha256, read_json, write_json
 from unplug.plugins import weights_sha256
 from unplug.sdk.drawing.diffusion import base_digest, find_plugin, load_base, sampling_of
-from unplug.sdk.evidence.statistics import mean_estimate
 from unplug.sdk.forgetting.erasing import (
     PLUGINS,
     Concept,
@@ -40,12 +38,14 @@ from .findings import (
     Claim,
     ConceptAudit,
     ErasureAudit,
+    FrechetApart,
     RateRow,
     Role,
     claims_of,
     most_claimed,
 )
 from .learned import concept_judge
+from .likeness import frechet_apart, same_noise_db
 from .presence import Judge, presence_rate
 from .scene import Scene
 from .shipped import ShippedFiles, shipped_files
@@ -133,6 +133,7 @@ def audit_erasure(
         order, name, Path(erased), bases, digests, told.concepts, seed, device, show, say, rows
     )
     concepts = tuple(map(audit.concept, told.concepts))
+    retained_db, frechet = audit.alike()
     record = read_json(Path(erased) / "erasure.json")
     return ErasureAudit(
         models={
@@ -142,7 +143,8 @@ def audit_erasure(
         method=str(record["method"]),
         edit_bytes=told.map_bytes,
         concepts=concepts,
-        retained_db=audit.retained(),
+        retained_db=retained_db,
+        frechet=frechet,
         beside=audit.beside(),
         reference="a base that never saw it" if oracle else "the original without the words",
         pictures=order.pictures,
@@ -353,27 +355,31 @@ class _Audit:
             few = pictures[: min(SHOWN_EACH, SHOWN_ALL // len(self.concepts))] if shown else []
             yield asdict(row) | {"shown": [*map(_thumbnail, few)]}
 
-    def retained(self) -> Estimate:
-        """PSNR of pictures that say no concept, erased against original."""
+    def alike(self) -> tuple[Estimate, FrechetApart]:
+        """How alike pictures are that say no concept, erased against original."""
         scene = self.scene("erased", self.concepts[0])
-        drawn = [scene.draw(scene.prompts, self.bases[role]) for role in ("erased", "original")]
-        now_N, then_N = (
-            np.stack([np.asarray(one, np.float64) for one in side]) / 255 for side in drawn
-        )
-        error_N = np.square(now_N - then_N).mean(axis=(1, 2, 3))
-        db_N = -10 * np.log10(np.maximum(error_N, 1e-10))
-        return mean_estimate(db_N, np.arange(len(db_N)), self.seed)
+        now, then = (scene.draw(scene.prompts, self.bases[role]) for role in ("erased", "original"))
+        frechet = frechet_apart(now, then, self.bases["original"].vae, self.seed)
+        return same_noise_db(now, then, self.seed), frechet
 
     def beside(self) -> dict[str, dict[str, Estimate]]:
         """Rates of other words, by the original and by the erased base."""
-        found = dict[str, dict[str, Estimate]]()
-        for words in self.order.beside:
+        return {
+            words: {role: self.besides(words, role) for role in ("original", "erased")}
+            for words in self.order.beside
+        }
+
+    def besides(self, words: str, role: Role) -> Estimate:
+        """How often one base draws other words; kept for all audits of these concepts."""
+        facts = {
+            "beside": words,
+            "base": self.digests[role],
+            "pictures": self.order.pictures,
+        }
+        if (kept := self.rows.get(facts)) is None:
             concept = Concept(words=words)
-            judge = self.judge(concept)
-            found[words] = {
-                role: presence_rate(
-                    self.scene(role, concept).draw([concept.named(p) for p in self.prompts]), judge
-                )
-                for role in ("original", "erased")
-            }
-        return found
+            named = [concept.named(prompt) for prompt in self.prompts]
+            drawn = self.scene(role, concept).draw(named)
+            kept = [asdict(presence_rate(drawn, self.judge(concept)))]
+            self.rows.put(facts, kept)
+        return Estimate(**kept[0])

@@ -114,6 +114,30 @@ class ConceptAudit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FrechetApart:
+    """Fréchet distances of pictures that do not say the concepts, from those of the original that
+    share no noise with them.
+
+    Few pictures give a distance where there is none: the two numbers are to be compared with each
+    other, and with those of as many pictures.
+
+    Args:
+        erased: of the erased base's pictures.
+        original: of the original's own.
+        pictures: on each side.
+        components: how many principal components of the autoencoder's latents of the original's
+            pictures it is taken in.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    erased: float
+    original: float
+    pictures: int
+    components: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ErasureAudit:
     """The report.
 
@@ -125,6 +149,7 @@ class ErasureAudit:
         retained_db: how alike pictures are that do not say the concepts: the mean PSNR in dB
             between the erased base and the original at the same noise; of 100 the pictures are
             equal.
+        frechet: how alike they are as a whole, see `FrechetApart`; audits of before it have none.
         beside: other words to the rate at which the original and the erased base draw them.
         reference: what the erased base is held against.
         pictures: in each row.
@@ -146,6 +171,7 @@ class ErasureAudit:
     pictures: int
     cost: dict[str, float | str]
     claim: Claim | None
+    frechet: FrechetApart | None = None
     versions: dict[str, str | None] = field(default_factory=versions)
 
     def save(self, path: Path) -> None:

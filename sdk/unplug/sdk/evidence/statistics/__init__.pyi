@@ -12,6 +12,12 @@ from .bootstrap import interval as interval
 from .bootstrap import mean_estimate as mean_estimate
 from .bootstrap import subject_weights as subject_weights
 from .bootstrap import with_interval as with_interval
+from .frechet import Gaussian as Gaussian
+from .frechet import Projection as Projection
+from .frechet import covariance_root as covariance_root
+from .frechet import fit_gaussian as fit_gaussian
+from .frechet import frechet_distance as frechet_distance
+from .frechet import projection as projection
 from .separation import MIN_FALSE_POSITIVES as MIN_FALSE_POSITIVES
 from .separation import NotGiven as NotGiven
 from .separation import Resamples as Resamples

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from unplug.core import ArtifactError, CheckpointError, Estimate, InputError, read_json
+from unplug.core import ArtifactError, CheckpointError, Estimate, InputError, read_json, sha256_file
 from unplug.sdk import journey
 from unplug.sdk.cli import main
 from unplug.sdk.drawing.diffusion import Sampling
@@ -153,6 +153,7 @@ def test_files_that_ship_draw_as_well(
     assert ("named", "onnx fp32", "original") not in rows
     assert ("control-image", "onnx fp32", "erased") not in rows
     assert "no plugin" in report.concepts[0].left_out["control-image"]
+    assert sha256_file(next((files / "unet").glob("*.onnx"))) == report.files["onnx fp32"]["unet"]
     weights = next((files / "unet").glob("*.onnx"))
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(ArtifactError):

@@ -149,6 +149,7 @@ def audit_erasure(
         reference="a base that never saw it" if oracle else "the original without the words",
         pictures=order.pictures,
         claim=most_claimed([item.claims for item in concepts]),
+        files={one.form: one.hashes() for one in audit.files},
         cost={"wall_s": time.perf_counter() - started, "device": describe_device(device)},
     )
 

@@ -155,6 +155,8 @@ class ErasureAudit:
         pictures: in each row.
         cost: seconds and device.
         claim: the most that holds for every concept: for that attacker and all who hold less.
+        files: exported files that drew as well: their form, as rows have it, to the SHA-256 of each
+            part.
         versions: of what computed.
     """
 
@@ -172,6 +174,7 @@ class ErasureAudit:
     cost: dict[str, float | str]
     claim: Claim | None
     frechet: FrechetApart | None = None
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
     versions: dict[str, str | None] = field(default_factory=versions)
 
     def save(self, path: Path) -> None:

@@ -23,6 +23,8 @@ from .page import blocks
 
 SOURCES = ("compare-face_landmark.json", "compare-canny.json")
 """What docs/comparison.md is made of, in docs/data."""
+ON_PAGE = ("All controls were trained beside", "Gained late:", "Fréchet distances are extrapolated")
+"""Beginnings of notes that the page says in its own words, once for all comparisons."""
 OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
 """Of the recipe, those that `compare` takes."""
 
@@ -61,7 +63,7 @@ def _section(report: ComparisonReport, page: Path, said: set[str]) -> str:
     )
     *made, notes = blocks(report, attributes=False)
     if isinstance(notes, Notes):
-        new = [line for line in notes.lines if line not in said]
+        new = [line for line in notes.lines if line not in said and not line.startswith(ON_PAGE)]
         said.update(new)
         notes = Notes(lines=new)
     tables = "\n".join(map(markdown, (*made, notes)))

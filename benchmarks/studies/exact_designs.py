@@ -315,19 +315,22 @@ def designs_markdown(found: dict[str, Any]) -> str:
             span(numbers["wall_s"], 2),
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    exact = ", ".join(f"`{row['design']}`" for row in found["rows"] if row["equal"])
     mae = found["ordinary_test_mae"]
     what = "\n".join(f"- `{row['design']}`: {row['what']}" for row in found["rows"])
     return (
         f"""
 ### Models made to forget
 
-The same people are forgotten from models of other kinds ([forgettable models](forgettable.md)), each with {found["models"]}
-originals of its own: F, the score and the attack are beside its *own* retrained models (other seeds, without the forget set),
-which is what an exact method has to equal; F is of {found["models"]} models and so on another scale than the ranking's.
-Error and accuracy are beside the *ordinary* retrained models of the board (test MAE {mae:.2f} years), which is what a user
-compares with: a design over a trunk also had {found["trunk_pictures"]} pictures of other people, which they had not. Compute
-is of the design's own retraining. *Equal to its refit*: after forgetting the weights are, bit for bit, those of a refit without
-the people. `folds` is on this table because it needs a fleet, which the ranking does not give; its settings are its defaults.
+After forgetting, {exact} equal their refits without the people, bit for bit. The same people are forgotten from models of other
+kinds ([forgettable models](forgettable.md)), each with {found["models"]} originals.
+
+- F, score and attack compare with the design's *own* retrained models, which an exact method must equal. They are of
+  {found["models"]} models, so F has another scale than in the ranking.
+- Error and accuracy compare with the *ordinary* retrained models (test MAE {mae:.2f} years). A design over a trunk also had
+  {found["trunk_pictures"]} pictures of other people.
+- Compute is relative to the design's own retraining.
+- `folds` stands here because it needs a fleet. It has its default settings.
 
 ```console
 {COMMAND} docs/data/leaderboard-designs.json

@@ -2,7 +2,8 @@
 docs/comparison.md JSON...``.
 
 Each JSON is the compare.json of a comparison. What stands between the markers is replaced; a
-picture docs/images/compare-CONDITION.webp is shown where it is there.
+picture docs/images/compare-CONDITION.webp is shown where it is there. A note that several
+comparisons share stands once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from benchmarks.pages import filled
 from unplug.core import atomic_path
 from unplug.sdk.drawing.diffusion import ControlRecipe
+from unplug.sdk.report.page import Notes
 
 from ..pages import markdown
 from . import JUDGE_RECIPE, CompareRequest, ComparisonReport, Row, read_comparison
@@ -21,6 +23,8 @@ from .page import blocks
 
 SOURCES = ("compare-face_landmark.json", "compare-canny.json")
 """What docs/comparison.md is made of, in docs/data."""
+ON_PAGE = ("All controls were trained beside", "Gained late:", "Fréchet distances are extrapolated")
+"""Beginnings of notes that the page says in its own words, once for all comparisons."""
 OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
 """Of the recipe, those that `compare` takes."""
 
@@ -51,13 +55,18 @@ def _pictures(report: ComparisonReport, page: Path) -> str:
     return "".join(f"![{captions[name]}](images/{name})\n\n" for name in there)
 
 
-def _section(report: ComparisonReport, page: Path) -> str:
+def _section(report: ComparisonReport, page: Path, said: set[str]) -> str:
     longer = [f"{label} with {steps:,} steps" for label, steps in _own_steps(report).items()]
     head = (
         f"\n## {', '.join([report.condition['kind'], *longer])}\n\n```console\n{command_of(report)}\n"
         "```\n\n"
     )
-    tables = "\n".join(map(markdown, blocks(report)))
+    *made, notes = blocks(report, attributes=False)
+    if isinstance(notes, Notes):
+        new = [line for line in notes.lines if line not in said and not line.startswith(ON_PAGE)]
+        said.update(new)
+        notes = Notes(lines=new)
+    tables = "\n".join(map(markdown, (*made, notes)))
     return f"{head}{_pictures(report, page)}{_facts(report)}\n\n{tables}"
 
 
@@ -125,7 +134,8 @@ def _factors(row: Row) -> str:
 
 def main(page: Path, sources: Sequence[Path]) -> None:
     """Reads the comparisons and writes the page: a section a comparison, in their order."""
-    body = "".join(_section(read_comparison(path), page) for path in sources)
+    said: set[str] = set()
+    body = "".join(_section(read_comparison(path), page, said) for path in sources)
     with atomic_path(page) as temporary:
         text = filled(page.read_text(encoding="utf-8"), "comparison", body)
         temporary.write_text(text, encoding="utf-8")

@@ -137,14 +137,22 @@ def _kind(report: ComparisonReport) -> str:
     return plain(str(report.condition.get("kind", "")), 30)
 
 
-def blocks(report: ComparisonReport) -> list[Block]:
-    """Numbers, differences, verdicts, attributes and trainings, then what is to be said of them."""
+def blocks(report: ComparisonReport, *, attributes: bool = True) -> list[Block]:
+    """Numbers, differences, verdicts, attributes and trainings, then what is to be said of them.
+
+    Args:
+        report: A comparison.
+        attributes: Whether the table of single attributes is among them.
+
+    Returns:
+        Tables, and the notes last.
+    """
     made: list[Block] = [_main(report)]
     if report.reference is not None and _rivals(report):
         made.append(_differences(report))
     if report.verdicts:
         made.append(_verdicts(report))
-    if any(row.attributes for row in report.rows):
+    if attributes and any(row.attributes for row in report.rows):
         made.append(_attributes(report))
     if any(row.trainings for row in report.rows):
         made.append(_trainings(report))

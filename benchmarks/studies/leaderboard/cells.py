@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from unplug.core import NONE, PERCENT, fixed, plain, signed, span
@@ -117,18 +117,36 @@ def settings_text(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in sorted(settings.items()))
 
 
-def leaderboard_markdown(report: LeaderboardReport) -> str:
+def leaderboard_markdown(
+    report: LeaderboardReport,
+    *,
+    without: Collection[str] = (),
+    bare: Collection[str] = (),
+) -> str:
     """The ranking as a Markdown table, with intervals, the original and the oracle below, and what
     was refused.
+
+    Args:
+        report: A board.
+        without: Columns to leave out.
+        bare: Columns to write without their intervals.
+
+    Returns:
+        Markdown.
     """
-    names = main_columns(report)
+    names = [name for name in main_columns(report) if name not in without]
     lines = [f"Ranked by {RANKED_BY[report.rank]}.", ""]
     lines += [_line(["#", "method", *map(head_of, names)])]
     lines += [_line(["--:", "---", *("--:" for _ in names)])]
     for row in report.rows:
         if row.metrics:
             place = "" if row.rank is None else str(row.rank)
-            cells = [with_interval(row.metrics.get(name), name) for name in names]
+            cells = [
+                number(row.metrics[name], METRICS[name])
+                if name in bare and name in row.metrics
+                else with_interval(row.metrics.get(name), name)
+                for name in names
+            ]
             lines.append(_line([place, _escape(title_of(row)), *cells]))
     reasons = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
     stated = [

@@ -48,6 +48,11 @@ bundle_option = click.option(
     type=PATH,
     help="The bundle, a folder or zip file.",
 )
+superseded_option = path_option(
+    "--superseded",
+    metavar="BUNDLE",
+    help="Of a base that packs left: the bundle before, which had them.",
+)
 
 
 def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
@@ -69,6 +74,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
 @certificate.command()
 @click.argument("request")
 @bundle_option
+@superseded_option
 @click.option(
     "--trace",
     "traces",
@@ -114,6 +120,7 @@ def issue(
     request: str,
     opened: Ledger,
     bundle: Path,
+    superseded: Path | None,
     traces: tuple[str, ...],
     said: tuple[str, ...],
     issuer: str,
@@ -133,6 +140,7 @@ def issue(
         request,
         ledger=opened,
         bundle=bundle,
+        superseded=superseded,
         signer=load_signer(key, public),
         out=out,
         trust=trust_of(trusted),
@@ -167,6 +175,7 @@ def issue(
     help="The issuer's public key, had by another way.",
 )
 @bundle_option
+@superseded_option
 @path_option(
     "--policy",
     help="Your limits, an unplug-certificate-policy/1 JSON.",
@@ -187,6 +196,7 @@ def verify(
     file: Path,
     key: Path,
     bundle: Path,
+    superseded: Path | None,
     policy: Path | None,
     request: str | None,
     trusted: tuple[Path, ...],
@@ -201,13 +211,20 @@ def verify(
 
     limits = read_policy(policy) if policy else None
     done = check_certificate(
-        file, _issuer(key), bundle, limits, request=request, trust=trust_of(trusted)
+        file,
+        _issuer(key),
+        bundle,
+        limits,
+        request=request,
+        superseded=superseded,
+        trust=trust_of(trusted),
     )
     stated = done.certificate
     value = {
         "file": str(file),
         "request": stated.request.id,
         "bundle": stated.model.bundle,
+        "method": stated.model.method,
         "problems": list(done.problems),
         "ledger_key": done.ledger_key,
         **{

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, counted
+from unplug.core import InputError, counted, plain
 
 from .base import Common, Outcome, command
 from .ledger_options import with_ledger
@@ -235,7 +236,7 @@ def verify(
     if done.problems:
         text = "\n".join(f"{file}: {line}" for line in done.problems)
         return Outcome(value=value, text=text, ok=False)
-    text = _holds(file, done)
+    text = "".join((_holds(file, done), *_left(bundle, superseded)))
     if policy is None or done.ledger_key != "the policy":
         text += "; give it in a policy, from elsewhere, to hold it to that"
     return Outcome(value=value, text=text)
@@ -257,6 +258,20 @@ def _holds(file: Path, done: Any) -> str:
         f"{stated.model.bundle[:16]}; {held}: {verdict}{stays}\n"
         f"The ledger's public key came from {done.ledger_key}"
     )
+
+
+def _left(bundle: Path, superseded: Path | None) -> Iterator[str]:
+    """The packs that left a base, with their words, which a certificate does not have."""
+    from unplug.trust.bundle import read_generator
+
+    dropped = None if superseded is None else read_generator(bundle).dropped
+    if superseded is None or dropped is None:
+        return
+    words = {pack.sha256: pack.word for pack in read_generator(superseded).packs}
+    for pack in dropped.packs:
+        what = "deleted" if pack.again is None else f"trained again as {pack.again[:16]}"
+        word = plain(words[pack.sha256], 64)
+        yield f"\npack {pack.sha256[:16]} ({word}) {what}; files left equal those of {superseded}"
 
 
 @certificate.command()

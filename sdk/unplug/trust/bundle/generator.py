@@ -378,17 +378,15 @@ def weights_of(*manifests: GeneratorManifest) -> dict[str, str]:
 
 
 def copy_parts(base: Path, folder: Path) -> None:
-    """Copies the parts of a base of exported files, signed before or not: all but what a bundle
-    says of itself.
+    """Copies a base of exported files, signed before or not, without its manifest, signature and
+    card.
 
     Raises:
         Refused, ReportError: see `open_source`; or what is no plain file.
     """
     with open_source(base) as source:
         check_plain(source)
-        own = {MANIFEST, SIGNATURE, CARD}
-        names = {name for name in source.sizes if not name.startswith("reports/")} - own
-        _copy(source, names, folder)
+        _copy(source, source.sizes.keys() - {MANIFEST, SIGNATURE, CARD}, folder)
 
 
 def _copy(source: BundleSource, names: Iterable[str], folder: Path) -> None:

@@ -40,10 +40,14 @@ def release_base(
     common: Common,
 ) -> Outcome:
     """Exports and bundles a base: an erased one once it is held to its gates."""
+    from unplug.trust.bundle import PIPELINE
+
     parameters = [str(item.name) for item in click.get_current_context().command.params]
     if other := given_option(*(name for name in parameters if name not in TAKEN)):
-        why = "it is of models that forget people, and this is a base without some concepts"
+        why = "it is of models that forget people, and this is a text-to-image base"
         raise InputError(f"`{other}`", why, "Leave it out")
+    if (base / PIPELINE).is_file() and (other := given_option("targets", "precisions", "workers")):
+        raise InputError(f"`{other}`", "these files were exported already", "Leave it out")
     named = {"to": "targets", "precision": "precisions", "workers": "workers", "packs": "packs"}
     order = {field: value for field, name in named.items() if (value := options.get(name))}
     how: Any = {

@@ -202,7 +202,7 @@ def packs_left(before: Path, after: Path) -> tuple[DroppedPacks, Gate] | None:
 
     Args:
         before: a bundle, by whomever it is signed; every file must be as its manifest says.
-        after: a bundle, or the folder of one that has no manifest yet.
+        after: a bundle that was verified.
 
     Raises:
         ReportError, Refused, BundleCheckFailed: `before` is no bundle of a base, or not whole.

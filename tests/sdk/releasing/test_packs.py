@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ from ..trust.commands import called, refused, shown
 
 ROWS = np.arange(1, 13, dtype="<f4").reshape(3, 4)
 PATCH, NOSE, HAT = (ROWS[index : index + 1] for index in range(3))
-Rows = Mapping[str, Any]
+Rows = dict[str, Any]
 BOTH: Rows = {"eye patch": PATCH, "clown nose": NOSE}
 LEFT: Rows = {"clown nose": NOSE}
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
     from unplug.sdk.evidence.concepts import Claim, ErasureAudit
-    from unplug.sdk.exporting import Exported
+    from unplug.sdk.exporting import Exported, ExportOrder
     from unplug.sdk.forgetting.erasing import Concept
     from unplug.sdk.forgetting.tasks import Need, StoredTask
     from unplug.sdk.generating import Generated, Steerings
@@ -738,8 +738,73 @@ def release_erased(
         GateFailed: says which gates, and by how much; no bundle is written.
         InputError, ReportError: see `unplug.sdk.releasing.release_erased`.
     """
-    from unplug.sdk.exporting import ExportOrder, export_models
     from unplug.sdk.releasing import release_erased as run
+
+    chosen, made = _order_of_base(out, signing, order, show=show, say=say, bar=bar)
+    return run(
+        Path(base),
+        Path(audit),
+        Path(out),
+        export=made,
+        precisions=chosen.precision,
+        packs=chosen.packs,
+        claim=claim,
+        signing=signing,
+        say=say or _silent,
+    )
+
+
+@settled
+def release_packs(
+    base: Place,
+    *,
+    out: Place,
+    signing: Signing | None = None,
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    bar: Bar | None = None,
+    **order: Any,
+) -> GeneratorManifest:
+    """Exports a base with its packs as one bundle; of packs that left since the bundle that it
+    supersedes it says so, and refuses where anything else differs.
+
+    Args:
+        base: a diffusers folder from which nothing was erased, or exported files.
+        out: bundle folder.
+        signing: by whom the bundle is signed, as which release, and in the place of which.
+        say: called with a line for each gate.
+        bar: opens a progress bar with a label.
+        order: fields of `unplug.sdk.exporting.ExportOrder`, say ``packs=["patch"]``.
+
+    Raises:
+        GateFailed, CheckFailed: what left is still there, or something else is not equal.
+        InputError: see `unplug.sdk.releasing.release_packs`.
+    """
+    from unplug.sdk.releasing import release_packs as run
+
+    chosen, made = _order_of_base(out, signing, order, show=show, say=say, bar=bar)
+    how: Any = {"signing": signing, "say": say or _silent}
+    return run(Path(base), chosen.packs, Path(out), export=made, **how)
+
+
+def _order_of_base(
+    out: Place,
+    signing: Signing | None,
+    order: Mapping[str, Any],
+    *,
+    show: bool,
+    say: Callable[[str], None] | None,
+    bar: Bar | None,
+) -> tuple[ExportOrder, Callable[[Sequence[Path], Path], Sequence[Artifact]]]:
+    """How a base is exported for a release, and what does it. The UNet keeps the input that packs
+    of a bundle before have used, for else it would be another file.
+    """
+    from unplug.sdk.exporting import ExportOrder, export_models
+    from unplug.trust.bundle import read_generator
+
+    earlier = () if signing is None else signing.earlier
+    slots = any(read_generator(path).packs for path in earlier)
+    chosen = ExportOrder(**{"lora_slots": slots, **order, "out": Path(out)})
 
     def made(checkpoints: Sequence[Path], folder: Path) -> Sequence[Artifact]:
         how = replace(chosen, out=folder)
@@ -747,17 +812,7 @@ def release_erased(
             checkpoints, how, show=show, say=say or _silent, bar=bar or no_bar
         ).files
 
-    chosen = ExportOrder(out=Path(out), **order)
-    return run(
-        Path(base),
-        Path(audit),
-        Path(out),
-        export=made,
-        precisions=chosen.precision,
-        claim=claim,
-        signing=signing,
-        say=say or _silent,
-    )
+    return chosen, made
 
 
 @settled

@@ -33,6 +33,7 @@ from ..conftest import CPU
 from ..drawing.diffusion.conftest import base, base_folder, plugin_folder  # noqa: F401 (fixtures)
 from ..trust.bundle.test_generator import make_generator
 from ..trust.commands import called, refused, shown
+from .test_packs import PATCH, pack
 
 WORDS = "eye patch"
 FILES = "--to onnx --precision fp32,fp16"
@@ -269,6 +270,17 @@ def test_a_base_with_a_plugin_claims_more_unless_told(
     asked = made(whole, tmp_path / "audit.json", tmp_path / "b.unplug", claim="prompts")
     assert asked == [whole, whole / "plugins" / "canny"]
     assert not called(f"bundle verify {tmp_path}/b.unplug")["signed"]
+
+
+def test_a_pack_that_erased_words_switch_on_is_refused(
+    erased: Path, audit: ErasureAudit, tmp_path: Path
+) -> None:
+    audit.save(tmp_path / "audit.json")
+    for word in ("Eye Patches", "patch"):
+        back = pack(tmp_path / word, word, PATCH)
+        with pytest.raises(InputError, match="prompts that say 'eye patch', which was erased"):
+            made(erased, tmp_path / "audit.json", tmp_path / "b", packs=[back])
+    assert not (tmp_path / "b").exists()
 
 
 @pytest.mark.long

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unplug.core import plain
+from unplug.core import counted, plain
 
 from .base import Outcome
 
 if TYPE_CHECKING:
-    from unplug.trust.bundle import ErasureClaim, Publication, Trust
+    from unplug.trust.bundle import GeneratorManifest, Publication, Trust
 
 
 def verified(path: Path, trust: Trust | None) -> Outcome:
@@ -21,8 +21,8 @@ def verified(path: Path, trust: Trust | None) -> Outcome:
     manifest = verify_generator(path, trust)
     publication = manifest.publication if trust is not None else None
     lines = [
-        f"{path}: {len(manifest.files)} files match the manifest, and pipeline.json names all parts",
-        *_claimed(manifest.erasure),
+        f"{path}: the files match the manifest, and pipeline.json names all parts",
+        *told_of(manifest),
         "It is not signed: this shows integrity, not origin."
         if publication is None
         else f"It is signed: {published(publication)}.",
@@ -31,7 +31,7 @@ def verified(path: Path, trust: Trust | None) -> Outcome:
         "bundle": str(path),
         "files": len(manifest.files),
         "gates": len(manifest.gates),
-        "erasure": None if manifest.erasure is None else asdict(manifest.erasure),
+        **{name: asdict(manifest)[name] for name in ("erasure", "packs", "dropped")},
         "signed": publication is not None,
         "id": bundle_id(path),
         "publication": None if publication is None else asdict(publication),
@@ -49,19 +49,28 @@ def inspected(path: Path) -> Outcome:
         f"{path}: a base of exported files, not verified",
         f"id {bundle_id(path)}",
         "never published" if publication is None else published(publication),
-        *_claimed(manifest.erasure),
+        *told_of(manifest),
         *(f"{entry.bytes:>12,}  {name}" for name, entry in sorted(manifest.files.items())),
     ]
     return Outcome(value=asdict(manifest), text="\n".join(lines))
 
 
-def _claimed(erasure: ErasureClaim | None) -> list[str]:
-    if erasure is None:
-        return []
-    words = ", ".join(plain(item, 40) for item in erasure.concepts)
-    return [
-        f"erased by {erasure.method}: {words}; its gates hold, claimed against {erasure.against}"
-    ]
+def told_of(manifest: GeneratorManifest) -> list[str]:
+    """What a generator's bundle holds, was erased from, and has let go."""
+    erasure, dropped = manifest.erasure, manifest.dropped
+    lines = [counted(len(manifest.files), "file")]
+    if erasure is not None:
+        words = ", ".join(plain(item, 40) for item in erasure.concepts)
+        held = f"its gates hold, claimed against {erasure.against}"
+        lines.append(f"erased by {erasure.method}: {words}; {held}")
+    if manifest.packs:
+        lines.append(f"packs: {', '.join(plain(pack.word, 64) for pack in manifest.packs)}")
+    if dropped is not None:
+        lines.append(
+            f"{counted(len(dropped.packs), 'pack')} left since the bundle {dropped.before[:16]}, "
+            "all else is equal; exact: weights"
+        )
+    return lines
 
 
 def compared(before: Path, after: Path) -> Outcome:

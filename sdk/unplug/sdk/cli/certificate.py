@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, counted
+from unplug.core import InputError, counted, plain
 
 from .base import Common, Outcome, command
 from .ledger_options import with_ledger
@@ -48,6 +49,11 @@ bundle_option = click.option(
     type=PATH,
     help="The bundle, a folder or zip file.",
 )
+superseded_option = path_option(
+    "--superseded",
+    metavar="BUNDLE",
+    help="Of a base that packs left: the bundle before, which had them.",
+)
 
 
 def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
@@ -69,6 +75,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
 @certificate.command()
 @click.argument("request")
 @bundle_option
+@superseded_option
 @click.option(
     "--trace",
     "traces",
@@ -114,6 +121,7 @@ def issue(
     request: str,
     opened: Ledger,
     bundle: Path,
+    superseded: Path | None,
     traces: tuple[str, ...],
     said: tuple[str, ...],
     issuer: str,
@@ -133,6 +141,7 @@ def issue(
         request,
         ledger=opened,
         bundle=bundle,
+        superseded=superseded,
         signer=load_signer(key, public),
         out=out,
         trust=trust_of(trusted),
@@ -167,6 +176,7 @@ def issue(
     help="The issuer's public key, had by another way.",
 )
 @bundle_option
+@superseded_option
 @path_option(
     "--policy",
     help="Your limits, an unplug-certificate-policy/1 JSON.",
@@ -187,6 +197,7 @@ def verify(
     file: Path,
     key: Path,
     bundle: Path,
+    superseded: Path | None,
     policy: Path | None,
     request: str | None,
     trusted: tuple[Path, ...],
@@ -201,13 +212,20 @@ def verify(
 
     limits = read_policy(policy) if policy else None
     done = check_certificate(
-        file, _issuer(key), bundle, limits, request=request, trust=trust_of(trusted)
+        file,
+        _issuer(key),
+        bundle,
+        limits,
+        request=request,
+        superseded=superseded,
+        trust=trust_of(trusted),
     )
     stated = done.certificate
     value = {
         "file": str(file),
         "request": stated.request.id,
         "bundle": stated.model.bundle,
+        "method": stated.model.method,
         "problems": list(done.problems),
         "ledger_key": done.ledger_key,
         **{
@@ -218,7 +236,7 @@ def verify(
     if done.problems:
         text = "\n".join(f"{file}: {line}" for line in done.problems)
         return Outcome(value=value, text=text, ok=False)
-    text = _holds(file, done)
+    text = "".join((_holds(file, done), *_left(bundle, superseded)))
     if policy is None or done.ledger_key != "the policy":
         text += "; give it in a policy, from elsewhere, to hold it to that"
     return Outcome(value=value, text=text)
@@ -240,6 +258,20 @@ def _holds(file: Path, done: Any) -> str:
         f"{stated.model.bundle[:16]}; {held}: {verdict}{stays}\n"
         f"The ledger's public key came from {done.ledger_key}"
     )
+
+
+def _left(bundle: Path, superseded: Path | None) -> Iterator[str]:
+    """The packs that left a base, with their words, which a certificate does not have."""
+    from unplug.trust.bundle import read_generator
+
+    dropped = None if superseded is None else read_generator(bundle).dropped
+    if superseded is None or dropped is None:
+        return
+    words = {pack.sha256: pack.word for pack in read_generator(superseded).packs}
+    for pack in dropped.packs:
+        what = "deleted" if pack.again is None else f"trained again as {pack.again[:16]}"
+        word = plain(words[pack.sha256], 64)
+        yield f"\npack {pack.sha256[:16]} ({word}) {what}; files left equal those of {superseded}"
 
 
 @certificate.command()

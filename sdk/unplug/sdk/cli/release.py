@@ -28,7 +28,7 @@ from .options import (
     traces,
 )
 from .options_of import ConfiguredCommand, given
-from .release_erased import release_erased
+from .release_base import release_base
 
 if TYPE_CHECKING:
     from unplug.sdk.releasing import Answering, Release, ReleasePlan
@@ -57,6 +57,13 @@ if TYPE_CHECKING:
         "Of an erased base: what it is claimed against (default: control images where plugins "
         "ship, else prompts)."
     ),
+)
+@path_option(
+    "--pack",
+    "packs",
+    multiple=True,
+    metavar="FOLDER",
+    help="Of a base: ship it with this pack; may be repeated.",
 )
 @path_option(
     "--retrained",
@@ -140,8 +147,8 @@ def release(
     it was. With --request or --all-open the ledger is told of each step, and the forget file must
     cover whom the requests name.
 
-    Of a base that `unplug erase` wrote: with --audit the claim that it bears out, and the exported
-    files as one bundle.
+    Of a base: its exported files with packs as one bundle; with --audit the claim of what `unplug
+    erase` took from it; with --supersedes which packs left, and that all the rest is equal.
     """
     from unplug.sdk import journey
     from unplug.sdk.drawing.device import is_base
@@ -151,15 +158,16 @@ def release(
         read_forget_file,
     )
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
+    from unplug.trust.bundle import PIPELINE
     from unplug.trust.ledger import find_ledger, open_queue
 
     signed = _signing(signing, out, given(PublicationOrder, options))
-    if is_base(checkpoint):
-        return release_erased(checkpoint, audit, claim, out, signed, options, common)
-    if audit is not None or claim is not None:
-        name = "claim" if audit is None else "audit"
-        why = "it is of a base from which something was erased, and this is none"
+    if is_base(checkpoint) or (checkpoint / PIPELINE).is_file():
+        return release_base(checkpoint, audit, claim, out, signed, options, common)
+    if name := given_option("audit", "claim", "packs"):
+        why = "it is of a base, and this is none"
         raise InputError(f"`{name}`", why, "Leave it out")
+    options.pop("packs")
     if spec is None or forget_file is None:
         name = "data" if spec is None else "forget"
         raise InputError(f"`{name}`", "it is missing", "Name the data and the forget set")

@@ -11,6 +11,7 @@ from .gates import QUESTIONS as QUESTIONS
 from .gates import Gates as Gates
 from .gates import explain_gates as explain_gates
 from .gates import gates_from as gates_from
+from .packs import release_packs as release_packs
 from .pipeline import Release as Release
 from .pipeline import prepare as prepare
 from .pipeline import release as release

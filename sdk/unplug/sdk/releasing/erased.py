@@ -5,7 +5,7 @@ exported files ship with it as one bundle.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from unplug.core import (
     read_json,
     write_json,
 )
-from unplug.export import Artifact, write_card
-from unplug.sdk.drawing.diffusion import base_digest, load_base
+from unplug.sdk.drawing.device import asks_for
+from unplug.sdk.drawing.diffusion import base_digest, load_base, word_of_pack
 from unplug.sdk.evidence.concepts import CLAIMS, Claim, ConceptAudit, ErasureAudit, worst_rows
 from unplug.sdk.forgetting.erasing import ERASURE, PLUGINS, Concept, Erased, erased_record
 from unplug.trust.bundle import (
@@ -32,11 +32,11 @@ from unplug.trust.bundle import (
     Gate,
     GeneratorManifest,
     Signing,
-    finish_generator,
     generator_entries,
 )
 
 from .gate import Question
+from .packs import Export, finish_base, write_timeless
 
 MIN_RETAINED_DB = 30.0
 """From here on differences of pictures are hard to see."""
@@ -166,8 +166,9 @@ def release_erased(
     audit: Path,
     out: Path,
     *,
-    export: Callable[[Sequence[Path], Path], Sequence[Artifact]],
+    export: Export,
     precisions: Sequence[str],
+    packs: Sequence[Path] = (),
     claim: Claim | None = None,
     signing: Signing | None = None,
     say: Callable[[str], None] = lambda _: None,
@@ -179,21 +180,28 @@ def release_erased(
         base: folder that `erase` wrote, with the plugins that forgot with it.
         audit: report of `audit_erasure`.
         out: bundle folder to write.
-        export: converts base and plugins into a folder.
+        export: converts base, plugins and packs into a folder.
         precisions: that it converts to.
+        packs: folders of those that `export` puts beside the base.
         claim: what is said of it; None: "control images" where plugins ship, else "prompts".
         signing: by whom and as which release.
         say: called with a line for each gate.
 
     Raises:
         GateFailed: says which gates, and by how much.
-        InputError, ReportError: nothing was erased from the base; no audit of an erasure.
+        InputError, ReportError: nothing was erased from the base; no audit of an erasure; a pack
+            that prompts for an erased concept switch on; or see `finish_base`, also for packs that
+            left.
         OutputError: the place is taken.
     """
     told, report = _told(base), read_dataclass(ErasureAudit, audit, ReportError)
     record = read_json(base / ERASURE)
     plugins = sorted(path.parent for path in (base / PLUGINS).glob("*/config.json"))
     claim = claim or ("control images" if plugins else "prompts")
+    for word in map(word_of_pack, packs):
+        if back := [item.words for item in told.concepts if asks_for(item.words, word)]:
+            why = f"prompts that say {back[0][:60]!r}, which was erased, switch it on"
+            raise InputError(f"the pack of {word!r}", why, "Leave it out")
     gates = judge_erased(base, report, claim, precisions)
     for gate in gates:
         say(f"{'holds' if gate.passed else 'FAILS'} {gate.explain()} ({gate.detail})")
@@ -209,15 +217,13 @@ def release_erased(
         against=claim,
     )
     with atomic_dir(out, owner=PIPELINE, ours=generator_entries(out), private=False) as folder:
-        for item in export([base, *plugins], folder):
-            # what is signed holds no times
-            write_card(item.path, replace(item.card, seconds=0.0, prepare_seconds=0.0))
+        write_timeless(export([base, *plugins], folder))
         write_json(folder / "reports" / "audit.json", _timeless(asdict(report)))
         record["base"]["name"] = Path(told.base).name  # nobody learns where it lay
         write_json(folder / "reports" / "erasure.json", _timeless(record))
-        (folder / "README.md").write_text(_card(out.stem, facts, report, gates), encoding="utf-8")
+        card = _card(out.stem, facts, report, gates)
         finished = {"erasure": asdict(facts), "gates": [asdict(gate) for gate in gates]}
-        return finish_generator(folder, finished, signing)
+        return finish_base(folder, finished, card, packs=packs, signing=signing, say=say)
 
 
 def _timeless(value: Any) -> Any:

@@ -7,7 +7,8 @@ Its signature is that of every bundle; readers of age models give it the verdict
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -16,8 +17,9 @@ from typing import Any, ClassVar, Literal, get_args
 
 from unplug.core import STRICT, InputError, ReportError, atomic_dir, sha256_file
 
-from .binding import MAX_REPORT_BYTES, failed_gates
+from .binding import EXACT, MAX_REPORT_BYTES, failed_gates
 from .bundle import check_files, inventory
+from .generator_packs import CarriedPack, DroppedPacks, carried_packs, compare_packs
 from .generator_parts import (
     CARD,
     MAX_PIPELINE_BYTES,
@@ -85,7 +87,9 @@ class GeneratorManifest:
         schema: always ``unplug-generator-bundle/1``.
         publication: what the signer says; null where nobody signed.
         erasure: null where nothing was erased, or nothing is claimed.
-        gates: of the erasure's release.
+        packs: that prompts' words switch on.
+        dropped: packs that left with this release; null where none did.
+        gates: of the erasure, and of the packs that left.
         files: every other file of the folder but the signature.
     """
 
@@ -94,6 +98,8 @@ class GeneratorManifest:
     schema: Literal["unplug-generator-bundle/1"] = GENERATOR_SCHEMA
     publication: Publication | None = None
     erasure: ErasureClaim | None = None
+    packs: tuple[CarriedPack, ...] = ()
+    dropped: DroppedPacks | None = None
     gates: tuple[Gate, ...] = ()
     files: dict[str, FileEntry] = field(default_factory=dict)
 
@@ -143,8 +149,8 @@ def verify_generator(
     bundle: Path, trust: Trust | None = None, *, now: datetime | None = None
 ) -> GeneratorManifest:
     """Checks a generator's bundle: its signature where it has one, every file, that
-    ``pipeline.json`` names all parts and no other lies there, and that its erasure's reports say
-    what it claims.
+    ``pipeline.json`` names all parts and no other lies there, that its erasure's reports say what
+    it claims, and that no pack is there of which it says that it left.
 
     Args:
         bundle, trust, now: see `verify_bundle`.
@@ -167,12 +173,76 @@ def verify_generator(
     return manifest
 
 
+def verify_dropped(
+    bundle: Path, before: Path, trust: Trust | None = None, *, now: datetime | None = None
+) -> GeneratorManifest:
+    """Checks that packs left a base, from the bundle before and the one after alone: their rows are
+    nowhere in it, and all the rest is equal.
+
+    Args:
+        bundle, trust, now: see `verify_generator`.
+        before: the bundle that had the packs; the other one names it by its SHA-256.
+
+    Raises:
+        Refused, BundleCheckFailed: see `verify_generator`; or no pack is said to have left, another
+            bundle is named, or something else differs.
+        CheckFailed: see `compare_packs`.
+    """
+    manifest = verify_generator(bundle, trust, now=now)
+    left = packs_left(before, bundle)
+    if left is None or left[0] != manifest.dropped or not left[1].passed:
+        why = f"it is not {before} without the packs that left"
+        raise BundleCheckFailed(str(bundle), why, DISTRUST)
+    return manifest
+
+
+def packs_left(before: Path, after: Path) -> tuple[DroppedPacks, Gate] | None:
+    """Which packs of a bundle are not in the next one, and whether all the rest is equal; None
+    where all are there.
+
+    Args:
+        before: a bundle, by whomever it is signed; every file must be as its manifest says.
+        after: a bundle that was verified.
+
+    Raises:
+        ReportError, Refused, BundleCheckFailed: `before` is no bundle of a base, or not whole.
+        CheckFailed: see `compare_packs`.
+    """
+    with open_source(before) as old, open_source(after) as new:
+        manifest = _manifest(old)
+        check_plain(old)
+        check_files(old, manifest.files)
+        _check_whole(old, manifest)
+        found = compare_packs(old, new)
+        if found is None:
+            return None
+        sha256 = hashlib.sha256(read_whole(old, MANIFEST, MAX_MANIFEST_BYTES)).hexdigest()
+    packs, gate = found
+    return DroppedPacks(before=sha256, packs=packs), gate
+
+
 def _check_whole(source: BundleSource, manifest: GeneratorManifest) -> None:
     """That all files, which were hashed before, belong together."""
     raw = _read(source, manifest, PIPELINE, MAX_PIPELINE_BYTES)
-    check_parts(pipeline_files(raw, source.label), manifest.files, source.label)
-    for problem in _problems(source, manifest):
+    pipeline = pipeline_files(raw, source.label)
+    check_parts(pipeline, manifest.files, source.label)
+    problems = (_pack_problems(pipeline, manifest), _problems(source, manifest))
+    for problem in itertools.chain(*problems):
         raise BundleCheckFailed(source.label, problem, DISTRUST)
+
+
+def _pack_problems(pipeline: PipelineFiles, manifest: GeneratorManifest) -> Iterator[str]:
+    """What keeps packs from being those that it names, or from having left."""
+    told = [(pack.word, pack.sha256) for pack in manifest.packs]
+    if told != [(pack.word, pack.sha256) for pack in carried_packs(pipeline)]:
+        yield f"its manifest names other packs than {PIPELINE}"
+    if manifest.dropped is not None:
+        if EXACT not in {gate.name for gate in manifest.gates}:
+            yield f"it was not judged by the gate {EXACT!r}"
+        yield from failed_gates(manifest.gates, signed=False)
+        there = {item.sha256 for item in pipeline.variants.values()}
+        if not there.isdisjoint(pack.sha256 for pack in manifest.dropped.packs):
+            yield "a pack of which it says that it left is there"
 
 
 def _read(source: BundleSource, manifest: GeneratorManifest, name: str, most: int) -> bytes:
@@ -219,15 +289,19 @@ def _contradictions(claim: ErasureClaim, audit: Any, record: Any) -> Iterator[st
 
 
 def finish_generator(
-    folder: Path, facts: Mapping[str, Any], signing: Signing | None
+    folder: Path,
+    facts: Mapping[str, Any],
+    signing: Signing | None,
+    weights: Mapping[str, str] | None = None,
 ) -> GeneratorManifest:
     """Makes a folder with ``pipeline.json`` a bundle, in place: its manifest, then all that
     `verify_generator` checks, then the signature.
 
     Args:
         folder: without manifest and signature.
-        facts: ``erasure`` and ``gates``.
+        facts: ``erasure``, ``dropped`` and ``gates``.
         signing: by whom and as which release; None leaves it unsigned.
+        weights: of packs, see `carried_packs`.
 
     Raises:
         Refused, BundleCheckFailed: see `verify_generator`. Nothing is signed then.
@@ -235,7 +309,10 @@ def finish_generator(
             erased from this one.
     """
     publication = None if signing is None else asdict(signing.publication)
+    with open_source(folder) as source:
+        packs = carried_packs(_pipeline(source)[0], weights)
     told = {**facts, "schema": GENERATOR_SCHEMA, "publication": publication}
+    told["packs"] = [asdict(pack) for pack in packs]
     write_manifest(folder, {**told, "files": inventory(folder)})
     manifest = verify_generator(folder)
     if signing is not None:
@@ -284,17 +361,39 @@ def sign_generator(bundle: Path, signing: Signing, out: Path) -> str:
     ):
         check_plain(source)
         known = _manifest(source) if MANIFEST in source.sizes else None
-        for name in source.sizes.keys() - {MANIFEST, SIGNATURE}:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            with (folder / name).open("xb") as target:
-                target.writelines(blocks(source, name))
+        _copy(source, source.sizes.keys() - {MANIFEST, SIGNATURE}, folder)
         if known is not None:
             with open_source(folder) as copied:
                 check_files(copied, known.files, has_manifest=False)
-        told = {} if known is None else asdict(known)
-        facts = {"erasure": told.get("erasure"), "gates": told.get("gates", ())}
-        finish_generator(folder, facts, signing)
+        told = asdict(GeneratorManifest() if known is None else known)
+        facts = {name: told[name] for name in ("erasure", "dropped", "gates")}
+        finish_generator(folder, facts, signing, weights_of(*filter(None, [known])))
         return sha256_file(folder / MANIFEST)
+
+
+def weights_of(*manifests: GeneratorManifest) -> dict[str, str]:
+    """The SHA-256 of packs' weights by that of their rows, as manifests have them."""
+    packs = (pack for manifest in manifests for pack in manifest.packs)
+    return {pack.sha256: pack.weights_sha256 for pack in packs if pack.weights_sha256}
+
+
+def copy_parts(base: Path, folder: Path) -> None:
+    """Copies a base of exported files, signed before or not, without its manifest, signature and
+    card.
+
+    Raises:
+        Refused, ReportError: see `open_source`; or what is no plain file.
+    """
+    with open_source(base) as source:
+        check_plain(source)
+        _copy(source, source.sizes.keys() - {MANIFEST, SIGNATURE, CARD}, folder)
+
+
+def _copy(source: BundleSource, names: Iterable[str], folder: Path) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        with (folder / name).open("xb") as target:
+            target.writelines(blocks(source, name))
 
 
 def _pipeline(source: BundleSource) -> tuple[PipelineFiles, bytes]:
@@ -340,6 +439,6 @@ def diff_generators(before: Path, after: Path) -> PartsDifference:
 
 def _flat(manifest: GeneratorManifest) -> dict[str, object]:
     value = asdict(manifest)
-    sections = ("publication", "erasure")
+    sections = ("publication", "erasure", "dropped")
     facts = {f"{at}.{key}": item for at in sections for key, item in (value[at] or {}).items()}
     return facts | {f"gates.{gate.name}": gate.value for gate in manifest.gates}

@@ -33,6 +33,7 @@ class NamedFile:
         sha256: of the file, or of the folder's tree.
         bytes: of all its files.
         target, precision: its form; of a variant's weights neither.
+        word: of a pack, which prompts that say it switch on.
     """
 
     __pydantic_config__: ClassVar = _LOOSE
@@ -42,6 +43,7 @@ class NamedFile:
     bytes: int
     target: str = ""
     precision: str = ""
+    word: str | None = None
 
     @property
     def form(self) -> str:

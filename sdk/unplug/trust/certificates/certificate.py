@@ -132,10 +132,12 @@ class ModelLine:
         bundle: SHA-256 of its manifest.
         product, release: what the signer of the bundle calls it; null where nobody signed it.
         model_type: what kind of model it is.
-        original_sha256, checkpoint_sha256: of the weights before and after.
-        data_digest: of the training data.
-        forget_samples: how many samples were forgotten, of all requests that this release answers.
-        method: the design or the method.
+        original_sha256, checkpoint_sha256: of the weights before and after; of a base that packs
+            left, of the manifest of the bundle before and of ``pipeline.json``, which name them.
+        data_digest: of the training data; of a base, of the digests of the packs that left.
+        forget_samples: how many samples were forgotten, of all requests that this release answers;
+            of a base, how many packs left.
+        method: the design or the method; of a base, the digests of the packs that left.
         compute: cost of forgetting as a fraction of retraining.
         files: exported files and reports.
         versions: of the packages that decide numbers.

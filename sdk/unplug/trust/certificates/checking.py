@@ -13,20 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import CheckFailed
-from unplug.trust.bundle import (
-    Manifest,
-    PublicKey,
-    Trust,
-    bundle_id,
-    read_manifest,
-    time_of,
-    together,
-    verify_bundle,
-)
+from unplug.trust.bundle import PublicKey, Trust, bundle_id, public_key, time_of, together
 from unplug.trust.ledger import LedgerEntry, Verifier
 
 from .certificate import NOT_CLAIMED, Certificate
-from .evidence import evidence_of, model_line, unanswered
+from .described import Described, described
+from .evidence import unanswered
 from .history import proven_entries, request_line
 from .places import PLACES, unlike_places
 from .policy import CertificatePolicy, utc_now
@@ -55,6 +47,7 @@ def check_certificate(
     policy: CertificatePolicy | None = None,
     *,
     request: str | None = None,
+    superseded: Path | None = None,
     trust: Trust | None = None,
     now: datetime | None = None,
 ) -> CheckedCertificate:
@@ -66,6 +59,7 @@ def check_certificate(
         bundle: that it must be about, a folder or a zip file.
         policy: what must hold; None takes the default.
         request: that it must be about; None takes any.
+        superseded: where the bundle is of a base that packs left, the one before, which had them.
         trust: who may have signed the bundle beside `key` and the policy's keys: other keys, or
             roots of certificates.
         now: the time, UTC; None takes the clock's.
@@ -85,33 +79,19 @@ def check_certificate(
             f"it is about the bundle {certificate.model.bundle[:16]}, and this is {id_[:16]}"
         )
     else:
-        problems += _about_bundle(
-            certificate, bundle, _trusted(bundle, certificate, key, policy, trust)
-        )
+        # It is judged at the time of the certificate: whether it may be used today is
+        # `unplug bundle verify`'s question.
+        issued, known = time_of(certificate.issued), _trust(key, policy, trust)
+        problems += _about_bundle(certificate, described(bundle, superseded, known, issued))
     problems += policy.problems(certificate, now or utc_now())
     source = "the policy" if policy.ledger_key else "the certificate itself"
     return CheckedCertificate(certificate=certificate, problems=tuple(problems), ledger_key=source)
 
 
-def _trusted(
-    bundle: Path,
-    certificate: Certificate,
-    key: PublicKey,
-    policy: CertificatePolicy,
-    trust: Trust | None,
-) -> Manifest:
-    """The manifest of a bundle that is whole and, where it is signed, signed by a key that counts.
-
-    It is judged at the time of the certificate: whether it may be used today is `unplug bundle
-    verify`'s question.
-    """
-    from unplug.trust.bundle import public_key
-
-    if read_manifest(bundle).publication is None:
-        return verify_bundle(bundle)
+def _trust(key: PublicKey, policy: CertificatePolicy, trust: Trust | None) -> Trust:
+    """Whose signature on a bundle counts."""
     keys = (key, *(public_key(text, "the policy's bundle_keys") for text in policy.bundle_keys))
-    known = together([Trust(keys=keys), *filter(None, [trust])])
-    return verify_bundle(bundle, known, now=time_of(certificate.issued))
+    return together([Trust(keys=keys), *filter(None, [trust])])
 
 
 def _about_request(
@@ -161,14 +141,14 @@ def _about_places(certificate: Certificate, entries: tuple[LedgerEntry, ...]) ->
     return problems + unlike_places(certificate.places, certificate.searches, facts)
 
 
-def _about_bundle(certificate: Certificate, bundle: Path, manifest: Manifest) -> list[str]:
+def _about_bundle(certificate: Certificate, bundle: Described) -> list[str]:
     """Whether its hashes and numbers are those of the bundle."""
     other = [
-        *_other(certificate.model, model_line(bundle, manifest)),
-        *_other(certificate.evidence, evidence_of(bundle, manifest)),
+        *_other(certificate.model, bundle.model),
+        *_other(certificate.evidence, bundle.evidence),
     ]
     problems = [f"what it says as {name!r} is not what the bundle says" for name in other]
-    if why := unanswered(manifest, certificate.request.id):
+    if why := unanswered(bundle.manifest, certificate.request.id):
         problems.append(why)
     return problems
 

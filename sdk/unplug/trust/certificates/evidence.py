@@ -5,7 +5,7 @@ by whoever verifies.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -14,7 +14,9 @@ from unplug.core import STRICT, Estimate, InputError, ReportError
 from unplug.trust.bundle import (
     CERTIFIED,
     EXACT,
+    FileEntry,
     Gate,
+    GeneratorManifest,
     Manifest,
     bundle_id,
     open_source,
@@ -93,7 +95,7 @@ class BundledAudit:
         return self.skipped.get("forget interval") or self.skipped.get("unseen interval")
 
 
-def unanswered(manifest: Manifest, id: str) -> str | None:
+def unanswered(manifest: Manifest | GeneratorManifest, id: str) -> str | None:
     """What is wrong where a bundle names requests that it answers, and this one is not among them."""
     answers = () if manifest.publication is None else manifest.publication.requests
     return (
@@ -118,11 +120,17 @@ def model_line(bundle: Path, manifest: Manifest) -> ModelLine:
         method=lineage.method,
         compute=lineage.compute_fraction,
         versions=manifest.versions,
-        files=tuple(
-            FileLine(name=name, sha256=entry.sha256, bytes=entry.bytes)
-            for name, entry in sorted(manifest.files.items())
-            if name.startswith(CARRIED)
+        files=file_lines(
+            {name: item for name, item in manifest.files.items() if name.startswith(CARRIED)}
         ),
+    )
+
+
+def file_lines(files: Mapping[str, FileEntry]) -> tuple[FileLine, ...]:
+    """Files of a bundle, in the order of their names."""
+    return tuple(
+        FileLine(name=name, sha256=entry.sha256, bytes=entry.bytes)
+        for name, entry in sorted(files.items())
     )
 
 
@@ -162,7 +170,7 @@ def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
         unit="loss" if tested["released"].mae is None else "years",
         too_few=audit.too_few,
         alarms=tuple(alarm.get("message", "") for alarm in audit.alarms),
-        gates=tuple(map(_gate, manifest.gates)),
+        gates=tuple(map(gate_line, manifest.gates)),
         overrides=tuple(
             OverrideLine(gate=gate.name, reason=gate.override)
             for gate in manifest.gates
@@ -177,7 +185,8 @@ def _way(gates: Sequence[Gate]) -> Shown:
     return "equality" if EXACT in judged else "certification" if CERTIFIED in judged else "attacks"
 
 
-def _gate(gate: Gate) -> GateLine:
+def gate_line(gate: Gate) -> GateLine:
+    """A gate, as a certificate repeats it."""
     return GateLine(
         name=gate.name,
         value=gate.value,

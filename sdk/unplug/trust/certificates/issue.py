@@ -10,11 +10,12 @@ from datetime import datetime
 from pathlib import Path
 
 from unplug.core import CheckFailed, InputError, atomic_dir, check_replaceable, name_form
-from unplug.trust.bundle import Manifest, Signer, Trust, bundle_id, read_manifest, verify_bundle
+from unplug.trust.bundle import Signer, Trust, bundle_id
 from unplug.trust.ledger import Ledger, Request, check_ledger, pick, refuse_findings
 
 from .certificate import NOT_CLAIMED, Certificate, PlaceLine, SearchLine
-from .evidence import evidence_of, model_line, unanswered
+from .described import described
+from .evidence import unanswered
 from .history import ledger_line, request_line
 from .places import TraceFile, place_lines, read_trace
 from .policy import utc_now
@@ -58,6 +59,7 @@ def issue_certificate(
     bundle: Path,
     signer: Signer,
     out: Path,
+    superseded: Path | None = None,
     trust: Trust | None = None,
     traces: Mapping[str, Path] | None = None,
     places: Sequence[PlaceLine] = (),
@@ -72,6 +74,7 @@ def issue_certificate(
         bundle: a folder or zip file; verified before anything is said of it.
         signer: the key that signs; P-256, as of bundles.
         out: folder to write; an older certificate there is replaced.
+        superseded: where the bundle is of a base that packs left, the one before, which had them.
         trust: who may have signed the bundle; None takes the key that signs here.
         traces: name of a system to the file that `unplug trace --request ... --out` wrote of it.
         places: the operator's word on places, see `said_place`.
@@ -95,6 +98,7 @@ def issue_certificate(
         request,
         ledger,
         bundle,
+        superseded,
         trust or Trust(keys=(signer.key,)),
         traces or {},
         places,
@@ -111,6 +115,7 @@ def _gathered(
     id: str,
     ledger: Ledger,
     bundle: Path,
+    superseded: Path | None,
     trust: Trust,
     traces: Mapping[str, Path],
     places: Sequence[PlaceLine],
@@ -121,8 +126,8 @@ def _gathered(
     refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
     request = pick(ledger.requests(), id)
     line = request_line(id, bundle_id(bundle), request.history, f"request {id}")
-    manifest = _verified(bundle, trust)
-    if why := unanswered(manifest, id):
+    said = described(bundle, superseded, trust)
+    if why := unanswered(said.manifest, id):
         raise CheckFailed(
             f"request {id}",
             why,
@@ -142,8 +147,8 @@ def _gathered(
         not_claimed=NOT_CLAIMED,
         request=line,
         ledger=entries,
-        model=model_line(bundle, manifest),
-        evidence=evidence_of(bundle, manifest),
+        model=said.model,
+        evidence=said.evidence,
         places=place_lines(
             [trace for trace, _ in searched], places, everybody=_everybody(request, searched)
         ),
@@ -162,10 +167,3 @@ def _everybody(request: Request, searched: Sequence[tuple[TraceFile, SearchLine]
         if line.entry > last:
             folders.setdefault(name_form(trace.person), set()).update(trace.searched)
     return len(folders) >= len(request.subjects) and len(set(map(frozenset, folders.values()))) == 1
-
-
-def _verified(bundle: Path, trust: Trust) -> Manifest:
-    """The manifest of a bundle whose files and gates hold and, where it is signed, whose key
-    counts.
-    """
-    return verify_bundle(bundle, None if read_manifest(bundle).publication is None else trust)

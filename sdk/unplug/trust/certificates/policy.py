@@ -148,6 +148,9 @@ class CertificatePolicy:
         if self.max_error_above is None:
             return
         errors = {line.who: line.error.value for line in evidence.use}
+        if not {"released", "never saw them"} <= errors.keys():
+            yield "no error was measured beside that of what never saw the person"
+            return
         above = errors["released"] - errors["never saw them"]
         if above > self.max_error_above:
             most = f"more than {self.max_error_above:g}"

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from unplug.core import MINUS, NONE, Estimate, counted, fixed, percent, plain, signed, size, span
 
 from .certificate import Certificate
+from .described import PACKS
 from .evidence import AUDIT
 
 HERE = Path(__file__).parent
@@ -106,7 +107,8 @@ def certificate_html(certificate: Certificate, key: str) -> str:
 
 
 def _sheet(certificate: Certificate, key: str) -> Sheet:
-    first = (_dates(certificate), _model(certificate), _attacks(certificate), _gates(certificate))
+    attacks = () if certificate.model.model_type == PACKS else (_attacks(certificate),)
+    first = (_dates(certificate), _model(certificate), *attacks, _gates(certificate))
     second = (
         _places(certificate),
         _files(certificate),
@@ -128,6 +130,12 @@ def _sheet(certificate: Certificate, key: str) -> Sheet:
 
 def _lead(certificate: Certificate) -> str:
     evidence, model = certificate.evidence, certificate.model
+    if model.model_type == PACKS:
+        return (
+            f"{counted(model.forget_samples, 'pack')} left the base. Its other parts never saw what "
+            "was learned there, and are, by SHA-256, those of the bundle before: whoever has these "
+            "files has nothing of it."
+        )
     count = counted(model.forget_samples, "sample")
     gates = {gate.name: gate for gate in evidence.gates}
     if evidence.shown_by == "equality":
@@ -173,7 +181,7 @@ def _dates(certificate: Certificate) -> Pairs:
             ("Identity", Piece("checked" if request.identity_checked else "no entry says so")),
             ("Recipients told", Piece(str(request.informed))),
             (
-                "Samples forgotten",
+                _counted(certificate),
                 Piece(
                     text=str(certificate.model.forget_samples), note="all requests of this release"
                 ),
@@ -186,6 +194,10 @@ def _dates(certificate: Certificate) -> Pairs:
     )
 
 
+def _counted(certificate: Certificate) -> str:
+    return "Packs that left" if certificate.model.model_type == PACKS else "Samples forgotten"
+
+
 def _model(certificate: Certificate) -> Pairs:
     model = certificate.model
     name = (
@@ -193,10 +205,15 @@ def _model(certificate: Certificate) -> Pairs:
         if model.release is not None
         else "not signed by itself"
     )
+    bundle = ("Bundle", Piece(model.bundle, note=name, mono=True))
+    if model.model_type == PACKS:
+        left = model.method.split("; ")
+        rows = [("Bundle before", Piece(model.original_sha256, mono=True)), bundle]
+        return Pairs(title="The base", rows=(*rows, *(("", Piece(text)) for text in left)))
     return Pairs(
         title="The model",
         rows=(
-            ("Bundle", Piece(model.bundle, note=name, mono=True)),
+            bundle,
             ("Weights, before", Piece(model.original_sha256, mono=True)),
             ("Weights, released", Piece(model.checkpoint_sha256, mono=True)),
             ("Training data", Piece(model.data_digest, mono=True)),
@@ -344,7 +361,7 @@ def _files(certificate: Certificate) -> Grid:
 
 def _is_model(name: str) -> bool:
     """Whether it is an exported file, or a part of one, and no card beside it."""
-    return name.startswith("artifacts/") and not name.endswith(".json")
+    return "/" in name and not name.endswith(".json")
 
 
 def _short(name: str, most: int = 28) -> str:

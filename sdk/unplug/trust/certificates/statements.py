@@ -153,7 +153,9 @@ def _certificate(payload: bytes, where: str) -> Certificate:
 def _subject(certificate: Certificate) -> list[dict[str, Any]]:
     """The bundle by its manifest, and each exported file in it."""
     model = certificate.model
-    files = [(item.name, item.sha256) for item in model.files if item.name.startswith("artifacts/")]
+    files = [
+        (item.name, item.sha256) for item in model.files if not item.name.startswith("reports/")
+    ]
     return [
         {"name": name, "digest": {"sha256": sha256}}
         for name, sha256 in [("manifest.json", model.bundle), *files]

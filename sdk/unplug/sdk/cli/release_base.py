@@ -1,0 +1,73 @@
+"""``unplug release`` of a base: one from which something was erased, or one with packs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unplug.core import InputError
+from unplug.sdk import journey
+
+from .bars import progress_bar
+from .base import Common, Outcome, folded
+from .bundle import PublicationOrder
+from .bundle_generator import told_of
+from .options import given_option
+
+if TYPE_CHECKING:
+    from unplug.trust.bundle import Signing
+
+TAKEN = {
+    *("checkpoint", "audit", "claim", "packs", "out", "signing"),
+    *("targets", "precisions", "workers", "as_json", "seed", "device_name"),
+    *(field.name for field in fields(PublicationOrder)),
+}
+"""Parameters of the command that mean something of a base."""
+
+
+def release_base(
+    base: Path,
+    audit: Path | None,
+    claim: Any,
+    out: Path,
+    signing: Signing | None,
+    options: Mapping[str, Any],
+    common: Common,
+) -> Outcome:
+    """Exports and bundles a base: an erased one once it is held to its gates."""
+    from unplug.trust.bundle import PIPELINE
+
+    parameters = [str(item.name) for item in click.get_current_context().command.params]
+    if other := given_option(*(name for name in parameters if name not in TAKEN)):
+        why = "it is of models that forget people, and this is a text-to-image base"
+        raise InputError(f"`{other}`", why, "Leave it out")
+    if (base / PIPELINE).is_file() and (other := given_option("targets", "precisions", "workers")):
+        raise InputError(f"`{other}`", "these files were exported already", "Leave it out")
+    named = {"to": "targets", "precision": "precisions", "workers": "workers", "packs": "packs"}
+    order = {field: value for field, name in named.items() if (value := options.get(name))}
+    how: Any = {
+        "out": out,
+        "signing": signing,
+        "show": common.show,
+        "say": lambda line: common.say(folded(line)),
+        "bar": partial(progress_bar, common=common),
+        **order,
+    }
+    if audit is not None:
+        manifest = journey.release_erased(base, audit, claim=claim, **how)
+    elif claim is not None:
+        fix = f"Measure it with `unplug audit {base}`, and name what that wrote"
+        raise InputError("`audit`", "it is missing: what is claimed of a base is measured", fix)
+    else:
+        manifest = journey.release_packs(base, **how)
+    trust = "" if signing is None else " --trust KEY.pub"
+    text = (
+        f"bundle {out}: {', '.join(told_of(manifest))}; check it with `unplug bundle verify "
+        f"{out}{trust}`"
+    )
+    return Outcome(value={"bundle": str(out), **asdict(manifest)}, text=folded(text))

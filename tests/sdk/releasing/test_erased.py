@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from unplug.core import Estimate, InputError, ReportError, read_json, write_json
+from unplug.core import Estimate, GateFailed, InputError, ReportError, read_json, write_json
 from unplug.export import Artifact
 from unplug.sdk import journey
 from unplug.sdk.drawing.diffusion import base_digest, load_base
@@ -21,6 +21,7 @@ from unplug.sdk.evidence.concepts import (
     ErasureAudit,
     JudgeFacts,
     RateRow,
+    ShippedFiles,
     claims_of,
     worst_rows,
 )
@@ -249,6 +250,25 @@ def test_what_passes_verifies_and_takes_the_place_of_the_last(
     before = (one / "model.sig").read_bytes()
     made(erased, tmp_path / "audit.json", one, signing=signing)
     assert (one / "model.sig").read_bytes() == before
+
+
+def test_files_that_the_audit_drew_with_are_those_that_ship(
+    erased: Path, audit: ErasureAudit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, out, form = tmp_path / "audit.json", tmp_path / "out", "onnx fp32"
+
+    def there(folder: Path) -> list[ShippedFiles]:
+        return [ShippedFiles(folder=folder, target="onnx", precision="fp32")]
+
+    monkeypatch.setattr("unplug.sdk.releasing.erased.shipped_files", there)
+    monkeypatch.setattr(ShippedFiles, "hashes", lambda _: {"unet": "1" * 64})
+    replace(audit, files={form: {"unet": "0" * 64}}).save(kept)
+    with pytest.raises(GateFailed, match="did not draw with these files: onnx fp32"):
+        made(erased, kept, out)
+    assert not out.exists()
+    replace(audit, files={form: {"unet": "1" * 64}}).save(kept)
+    made(erased, kept, out)
+    assert f"drew themselves: {form}." in (out / "README.md").read_text()
 
 
 def with_plugin(erased: Path, plugin: Path, folder: Path) -> Path:

@@ -23,7 +23,15 @@ from unplug.core import (
 )
 from unplug.sdk.drawing.device import asks_for
 from unplug.sdk.drawing.diffusion import base_digest, load_base, word_of_pack
-from unplug.sdk.evidence.concepts import CLAIMS, Claim, ConceptAudit, ErasureAudit, worst_rows
+from unplug.sdk.evidence.concepts import (
+    CLAIMS,
+    Claim,
+    ConceptAudit,
+    ErasureAudit,
+    ShippedFiles,
+    shipped_files,
+    worst_rows,
+)
 from unplug.sdk.forgetting.erasing import ERASURE, PLUGINS, Concept, Erased, erased_record
 from unplug.trust.bundle import (
     ERASED_GATES,
@@ -218,12 +226,22 @@ def release_erased(
     )
     with atomic_dir(out, owner=PIPELINE, ours=generator_entries(out), private=False) as folder:
         write_timeless(export([base, *plugins], folder))
+        _check_files(folder, report)
         write_json(folder / "reports" / "audit.json", _timeless(asdict(report)))
         record["base"]["name"] = Path(told.base).name  # nobody learns where it lay
         write_json(folder / "reports" / "erasure.json", _timeless(record))
         card = _card(out.stem, facts, report, gates)
         finished = {"erasure": asdict(facts), "gates": [asdict(gate) for gate in gates]}
         return finish_base(folder, finished, card, packs=packs, signing=signing, say=say)
+
+
+def _check_files(folder: Path, audit: ErasureAudit) -> None:
+    """Refuses files that are not those that an audit drew with, where it drew with some."""
+    for item in shipped_files(folder) if audit.files else ():
+        if isinstance(item, ShippedFiles) and audit.files.get(item.form) != item.hashes():
+            why = f"the audit did not draw with these files: {item.form}"
+            fix = "Audit the base with the files that this release exports"
+            raise GateFailed("release refused", why, fix)
 
 
 def _timeless(value: Any) -> Any:
@@ -271,6 +289,11 @@ def _card(name: str, facts: ErasureClaim, audit: ErasureAudit, gates: Sequence[G
         "|---|---|---|---|---|",
         *rows,
         "",
+        *(
+            [f"The files of this bundle drew themselves: {', '.join(audit.files)}.", ""]
+            if audit.files
+            else []
+        ),
         "Gates:",
         "",
         *held,

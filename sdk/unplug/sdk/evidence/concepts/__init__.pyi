@@ -33,3 +33,5 @@ from .presence import load_judge as load_judge
 from .presence import presence_rate as presence_rate
 from .presence import save_judge as save_judge
 from .presence import train_judge as train_judge
+from .shipped import ShippedFiles as ShippedFiles
+from .shipped import shipped_files as shipped_files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +17,12 @@ from benchmarks.studies.erasure import canvas_layout as module
 from benchmarks.studies.erasure.canvas import Answers, rows_of_cells, scores
 from benchmarks.studies.erasure.canvas_layout import judged, predicted, read_layout
 from benchmarks.studies.erasure.command import erasure
+from benchmarks.studies.erasure.methods_table import TableOrder, cells
 from click.testing import CliRunner
 from PIL import Image
 
 from unplug.core import DataError, InputError, write_json
+from unplug.sdk import journey
 
 pytestmark = pytest.mark.study
 
@@ -95,6 +98,33 @@ def test_cells_of_our_table(tmp_path: Path) -> None:
         list(rows_of_cells(tmp_path))
     with pytest.raises(InputError, match="no cell"):
         list(rows_of_cells(tmp_path / "none"))
+
+
+def test_a_cell_counts_the_other_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[tuple[str, ...]]()
+
+    @dataclass
+    class Audit:
+        order: dict[str, Any]
+
+    def audit(*_: Any, **order: Any) -> Audit:
+        asked.append(order["beside"])
+        return Audit({})
+
+    monkeypatch.setattr(journey, "erase", lambda *_, **__: {})
+    monkeypatch.setattr(journey, "audit_erasure", audit)
+    order = TableOrder(
+        base="small",
+        concepts=("glasses", "eye patch"),
+        methods=("uce",),
+        oracles={},
+        plugin=None,
+        seeds=(1,),
+        pictures=8,
+        beside=("eye patch", "poster print"),
+    )
+    assert len(list(cells(order, tmp_path, lambda _: None))) == 2
+    assert asked == [("eye patch", "poster print"), ("poster print",)]
 
 
 def draw(folder: Path, *names: str, white: bool = True) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,25 @@ def test_a_whole_audit_and_the_same_again_from_its_rows(
     assert kept["frechet"]["pictures"] == 4 and kept["frechet"]["components"] == 1
     assert kept["frechet"]["erased"] > 0 and kept["frechet"]["original"] > 0
     assert kept["schema"] == "unplug-erasure-audit/1" and kept["claim"] == report.claim
+
+
+def test_other_words_are_counted_once(
+    erased_folder: Path, order: AuditOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The original draws them alike for every method that is audited in one folder."""
+    order, calls = replace(order, attacks=("named",), beside=("scarf", "pipe")), list[int]()
+    drawn = erasure_audit.presence_rate
+
+    def counted(pictures: Any, judge: Judge) -> Estimate:
+        calls.append(len(pictures))
+        return drawn(pictures, judge)
+
+    monkeypatch.setattr(erasure_audit, "presence_rate", counted)
+    report = run(erased_folder, order, tmp_path)
+    assert [*report.beside] == ["scarf", "pipe"]
+    assert all({"original", "erased"} == set(rates) for rates in report.beside.values())
+    assert len(calls) == 8 and set(calls) == {8}
+    assert run(erased_folder, order, tmp_path).beside == report.beside and len(calls) == 8
 
 
 def test_bases_that_cannot_be_audited(

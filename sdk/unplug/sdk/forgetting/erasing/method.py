@@ -40,7 +40,7 @@ ERASURES: Registry[Callable[[], Erasure]] = Registry(
         "ca": f"{_HERE}.ca:ConceptAblation",
         "salun": f"{_HERE}.salun:SalientRelabel",
         "spm": f"{_HERE}.spm:SPM",
-        "retrain": f"{_HERE}.retrain:Retrain",
+        "retrain": f"{_HERE}.retrain:TrainedAnew",
     },
     group="unplug.erasures",
 )

@@ -25,7 +25,7 @@ NETWORKS = ("vae", "text_encoder", "unet")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retrain:
+class TrainedAnew:
     """What every other method is held against: exact where captions say all that pictures show.
 
     A picture is left out if one of its captions says the words, as a pack's prompts do (case and

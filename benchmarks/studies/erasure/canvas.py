@@ -33,7 +33,7 @@ PUBLISHED: Mapping[str, tuple[tuple[float, ...], tuple[float, ...], float, float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class Recognised:
     """What classifiers recognised in the pictures of one base from which one theme was erased.
 
     Args:
@@ -81,7 +81,7 @@ class CanvasRow:
     bytes: float | None = None
 
 
-def scores(answers: Sequence[Answers]) -> dict[Kind, Scores]:
+def scores(answers: Sequence[Recognised]) -> dict[Kind, Scores]:
     """The three metrics of styles and of objects, over the pictures of all erased themes of a kind.
 
     The authors take the mean of all names' accuracies, which is the same where each is asked for in
@@ -94,7 +94,7 @@ def scores(answers: Sequence[Answers]) -> dict[Kind, Scores]:
         InputError: a theme that is asked for as neither.
 
     Example:
-        >>> seen = Answers(theme="Crayon", styles={"Crayon": (1, 4), "Rust": (4, 4)}, objects={"Cats": (3, 4)})
+        >>> seen = Recognised(theme="Crayon", styles={"Crayon": (1, 4), "Rust": (4, 4)}, objects={"Cats": (3, 4)})
         >>> found = scores([seen])["style"]
         >>> found.ua.value, found.ira.value, found.cra.value
         (0.75, 1.0, 0.75)
@@ -127,7 +127,7 @@ def _pooled(counts: Sequence[tuple[int, int]]) -> Estimate | None:
     return share(sum(right for right, _ in counts), asked) if asked else None
 
 
-def canvas_row(method: str, model: str, answers: Sequence[Answers], **costs: Any) -> CanvasRow:
+def canvas_row(method: str, model: str, answers: Sequence[Recognised], **costs: Any) -> CanvasRow:
     """A row of some answers; `costs` are its other fields."""
     both = scores(answers)
     return CanvasRow(
@@ -179,7 +179,7 @@ def _costs(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def answers_of(cell: Mapping[str, Any], role: str) -> Answers | None:
+def answers_of(cell: Mapping[str, Any], role: str) -> Recognised | None:
     """What the judges of an audit saw in one base's pictures; None without prompts that say it.
 
     Args:
@@ -201,7 +201,7 @@ def answers_of(cell: Mapping[str, Any], role: str) -> Answers | None:
         if rate is not None:
             count = audit["pictures"]
             counts[KINDS[words]][words] = round(rate["value"] * count), count
-    return Answers(theme=concept["words"], styles=counts["style"], objects=counts["object"])
+    return Recognised(theme=concept["words"], styles=counts["style"], objects=counts["object"])
 
 
 def canvas_table(rows: Sequence[CanvasRow]) -> tuple[list[str], list[list[str]]]:
@@ -218,7 +218,7 @@ def canvas_table(rows: Sequence[CanvasRow]) -> tuple[list[str], list[list[str]]]
     lines = []
     for row in rows:
         both = [*asdict(row.style).values(), *asdict(row.object).values()]
-        apart = "–" if row.frechet is None else "{:.3g} (original {:.3g})".format(*row.frechet)
+        apart = "–" if row.frechet is None else "{:.4g} (original {:.4g})".format(*row.frechet)
         spent = [
             "–" if one is None else f"{one:,.{places}f}"
             for one, places in ((row.seconds, 1), (row.bytes, 0))

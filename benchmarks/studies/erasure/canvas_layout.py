@@ -21,7 +21,7 @@ from PIL import Image
 from unplug.core import DataError, InputError
 from unplug.sdk.evidence.concepts import Judge, load_judge
 
-from .canvas import KINDS, Answers, Counts, Kind
+from .canvas import KINDS, Counts, Kind, Recognised
 
 PLAIN = "Seed_Images"
 """Their name for photographs in no style."""
@@ -105,7 +105,7 @@ def _asked(path: Path) -> Asked:
     raise InputError(str(path.parent), why, _LAYOUT)
 
 
-def predicted(folder: Path, themes: Mapping[str, Sequence[Asked]]) -> list[Answers]:
+def predicted(folder: Path, themes: Mapping[str, Sequence[Asked]]) -> list[Recognised]:
     """What UnlearnCanvas's own classifiers recognised, from the files of their evaluation.
 
     Those count a picture of the theme among the others of the other kind as well, which cannot be
@@ -124,7 +124,7 @@ def predicted(folder: Path, themes: Mapping[str, Sequence[Asked]]) -> list[Answe
             kind: _counts(folder / task / f"{theme}.pth", [getattr(one, kind) for one in pictures])
             for kind, task in _TASKS.items()
         }
-        answers.append(Answers(theme=theme, styles=both["style"], objects=both["object"]))
+        answers.append(Recognised(theme=theme, styles=both["style"], objects=both["object"]))
     return answers
 
 
@@ -154,7 +154,7 @@ def _counts(path: Path, asked: Sequence[str]) -> Counts:
     return {name: told[name] for name in Counter(asked)}
 
 
-def judged(folder: Path, themes: Mapping[str, Sequence[Asked]]) -> list[Answers]:
+def judged(folder: Path, themes: Mapping[str, Sequence[Asked]]) -> list[Recognised]:
     """What the study's own judges see; pictures that ask for a theme count for it alone.
 
     Args:
@@ -180,7 +180,7 @@ def judged(folder: Path, themes: Mapping[str, Sequence[Asked]]) -> list[Answers]
                 ]
                 if shown and name in judges:
                     own[name] = _recognised(judges[name], shown), len(shown)
-        answers.append(Answers(theme=theme, styles=seen["style"], objects=seen["object"]))
+        answers.append(Recognised(theme=theme, styles=seen["style"], objects=seen["object"]))
     return answers
 
 

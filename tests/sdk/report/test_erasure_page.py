@@ -134,7 +134,7 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> str:
         "a hat 91.7 % 80.0 to 97.7 89.6 % 77.3 to 96.5",
         "Of 48 pictures with it and 47 without",
         "Erased by uce: the edit is a map of 6 kB.",
-        "Fréchet distance of other pictures: 1.23 from the original&#39;s, where the "
+        "Fréchet distance of other pictures: 1.234 from the original&#39;s, where the "
         "original&#39;s own have 1.1. It is of 24 pictures on each side, in 6 components of what the autoencoder sees",
         "The audit took 4 min 18 s on Test Machine 9.",
     ],

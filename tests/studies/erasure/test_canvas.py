@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,25 +14,27 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.studies.erasure import canvas_layout as module
-from benchmarks.studies.erasure.canvas import Answers, rows_of_cells, scores
+from benchmarks.studies.erasure.canvas import Recognised, rows_of_cells, scores
 from benchmarks.studies.erasure.canvas_layout import judged, predicted, read_layout
 from benchmarks.studies.erasure.command import erasure
+from benchmarks.studies.erasure.methods_table import TableOrder, cells
 from click.testing import CliRunner
 from PIL import Image
 
 from unplug.core import DataError, InputError, write_json
+from unplug.sdk import journey
 
 pytestmark = pytest.mark.study
 
 
 def test_the_metrics_by_hand() -> None:
-    rust = Answers(
+    rust = Recognised(
         theme="Rust",
         styles={"Rust": (1, 4), "Joy": (3, 4), "Monet": (4, 4)},
         objects={"Cats": (5, 6), "Dogs": (3, 6)},
     )
-    joy = Answers(theme="Joy", styles={"Rust": (4, 4), "Joy": (0, 4)}, objects={"Cats": (6, 6)})
-    cats = Answers(theme="Cats", styles={"Joy": (2, 4)}, objects={"Cats": (0, 6)})
+    joy = Recognised(theme="Joy", styles={"Rust": (4, 4), "Joy": (0, 4)}, objects={"Cats": (6, 6)})
+    cats = Recognised(theme="Cats", styles={"Joy": (2, 4)}, objects={"Cats": (0, 6)})
     found = scores([rust, joy, cats])
     style, thing = found["style"], found["object"]
     values = [one.value if one else None for one in vars(style).values()]
@@ -39,7 +42,7 @@ def test_the_metrics_by_hand() -> None:
     assert [one.value if one else None for one in vars(thing).values()] == [1.0, None, 0.5]
     assert style.ua and style.ua.low == pytest.approx(0.4735, abs=1e-4)
     with pytest.raises(InputError, match="no picture asks"):
-        scores([Answers(theme="Rust", styles={}, objects={"Cats": (1, 1)})])
+        scores([Recognised(theme="Rust", styles={}, objects={"Cats": (1, 1)})])
 
 
 def cell(words: str, named: dict[str, float], beside: dict[str, Any], **erasure: Any) -> Any:
@@ -63,7 +66,7 @@ def cell(words: str, named: dict[str, float], beside: dict[str, Any], **erasure:
         "pictures": 8,
         "frechet": {"erased": 2.0, "original": 1.5},
     }
-    done = {"method": "uce", "plugins": [], "cost": {"wall_s": 2.0}, "map": None}
+    done: dict[str, Any] = {"method": "uce", "plugins": [], "cost": {"wall_s": 2.0}, "map": None}
     return {"audit": audit, "erasure": {**done, "changed": {"bytes": 10}, **erasure}}
 
 
@@ -95,6 +98,33 @@ def test_cells_of_our_table(tmp_path: Path) -> None:
         list(rows_of_cells(tmp_path))
     with pytest.raises(InputError, match="no cell"):
         list(rows_of_cells(tmp_path / "none"))
+
+
+def test_a_cell_counts_the_other_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[tuple[str, ...]]()
+
+    @dataclass
+    class Audit:
+        order: dict[str, Any]
+
+    def audit(*_: Any, **order: Any) -> Audit:
+        asked.append(order["beside"])
+        return Audit({})
+
+    monkeypatch.setattr(journey, "erase", lambda *_, **__: {})
+    monkeypatch.setattr(journey, "audit_erasure", audit)
+    order = TableOrder(
+        base="small",
+        concepts=("glasses", "eye patch"),
+        methods=("uce",),
+        oracles={},
+        plugin=None,
+        seeds=(1,),
+        pictures=8,
+        beside=("eye patch", "poster print"),
+    )
+    assert len(list(cells(order, tmp_path, lambda _: None))) == 2
+    assert asked == [("eye patch", "poster print"), ("poster print",)]
 
 
 def draw(folder: Path, *names: str, white: bool = True) -> Path:

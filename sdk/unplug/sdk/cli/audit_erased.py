@@ -50,8 +50,8 @@ def summary(report: ErasureAudit) -> Iterator[str]:
     )
     if apart := report.frechet:
         yield folded(
-            f"their Fréchet distance from the original's is {apart.erased:.3g}, where the original's "
-            f"own have {apart.original:.3g}: of {apart.pictures} pictures on each side, in "
+            f"their Fréchet distance from the original's is {apart.erased:.4g}, where the original's "
+            f"own have {apart.original:.4g}: of {apart.pictures} pictures on each side, in "
             f"{counted(apart.components, 'component')} of what the autoencoder sees"
         )
     for words, rates in report.beside.items():

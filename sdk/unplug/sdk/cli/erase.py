@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 
 from unplug.core import counted
 
-from .base import Common, Outcome, command, settings
+from .base import Common, Outcome, command, folded, settings
 from .options import half_option, option, out_option, path_option, restart_option, settings_option
 
 
@@ -91,7 +92,22 @@ def _told(record: dict[str, Any], out: Path) -> Outcome:
     lines = [
         f"saved {out}: {said} erased by {record['method']}{with_it} in {record['cost']['wall_s']:.3g} s",
         f"changed {size}",
-        "this is about prompts: control images and whoever has the weights may still get it",
+        *(_never_saw(record["trained"]) if "trained" in record else _ABOUT_PROMPTS),
         f"Next: unplug generate --base {shlex.quote(str(out))} --prompt {prompt} --out picture.png",
     ]
     return Outcome(value={"out": str(out), **record}, text="\n".join(lines))
+
+
+_ABOUT_PROMPTS = (
+    "this is about prompts: control images and whoever has the weights may still get it",
+)
+
+
+def _never_saw(trained: dict[str, Any]) -> Iterator[str]:
+    data = trained["data"]
+    yield folded(
+        f"it never saw it in this training: {data['left_out']:,} pictures whose captions say it are "
+        f"left out, {data['samples']:,} stay"
+    )
+    if trained["start"]:
+        yield folded("what the training went on from may have seen it: `--set start` names that")

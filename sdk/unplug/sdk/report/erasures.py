@@ -397,8 +397,8 @@ def _stays(report: ErasureAudit, name: str) -> Section:
     lines = [f"Erased by {plain(report.method, 40)}: {edit}."]
     if apart := report.frechet:
         lines.append(
-            f"Fréchet distance of other pictures: {apart.erased:.3g} from the original's, where the "
-            f"original's own have {apart.original:.3g}. It is of {counted(apart.pictures, 'picture')} "
+            f"Fréchet distance of other pictures: {apart.erased:.4g} from the original's, where the "
+            f"original's own have {apart.original:.4g}. It is of {counted(apart.pictures, 'picture')} "
             f"on each side, in {counted(apart.components, 'component')} of what the autoencoder sees; "
             "of so few, only the two beside each other say something."
         )

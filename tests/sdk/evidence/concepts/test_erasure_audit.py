@@ -162,6 +162,25 @@ def test_files_that_ship_draw_as_well(
         run(erased_folder, replace(asked, files=tmp_path), tmp_path)
 
 
+def test_other_words_are_counted_once(
+    erased_folder: Path, order: AuditOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The original draws them alike for every method that is audited in one folder."""
+    order, calls = replace(order, attacks=("named",), beside=("scarf", "pipe")), list[int]()
+    drawn = erasure_audit.presence_rate
+
+    def counted(pictures: Any, judge: Judge) -> Estimate:
+        calls.append(len(pictures))
+        return drawn(pictures, judge)
+
+    monkeypatch.setattr(erasure_audit, "presence_rate", counted)
+    report = run(erased_folder, order, tmp_path)
+    assert [*report.beside] == ["scarf", "pipe"]
+    assert all({"original", "erased"} == set(rates) for rates in report.beside.values())
+    assert len(calls) == 8 and set(calls) == {8}
+    assert run(erased_folder, order, tmp_path).beside == report.beside and len(calls) == 8
+
+
 def test_bases_that_cannot_be_audited(
     base_folder: Path, erased_folder: Path, order: AuditOrder, tmp_path: Path
 ) -> None:

@@ -13,10 +13,14 @@ from .text_map import TextMap
 
 
 class Erasure(Protocol):
-    """A frozen dataclass of hyperparameters that takes concepts out of a base."""
+    """A frozen dataclass of hyperparameters that takes concepts out of a base.
+
+    With a method ``refuse`` it says of a base's name, before anything is drawn, why it cannot.
+    """
 
     def __call__(self, problem: EraseProblem) -> TextMap | None:
-        """Changes the UNet of ``problem.base`` in place.
+        """Changes the UNet of ``problem.base`` in place, or trains all of it anew and says so in
+        ``problem.trained``.
 
         Returns:
             The map of text states that the whole change is, where it is one, see `TextMap.bake`.
@@ -36,6 +40,7 @@ ERASURES: Registry[Callable[[], Erasure]] = Registry(
         "ca": f"{_HERE}.ca:ConceptAblation",
         "salun": f"{_HERE}.salun:SalientRelabel",
         "spm": f"{_HERE}.spm:SPM",
+        "retrain": f"{_HERE}.retrain:TrainedAnew",
     },
     group="unplug.erasures",
 )

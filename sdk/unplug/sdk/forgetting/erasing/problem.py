@@ -7,7 +7,7 @@ Shapes: P prompts, c latent channels, h and w of a latent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class EraseProblem:
     """What a method gets.
 
     Args:
+        name: of the original, see `load_base`.
         base: a pipeline, see `load_base`, whose UNet it changes; earlier erasures are in it.
         original: the pipeline before any erasure, frozen.
         concepts: to erase now.
@@ -39,8 +40,10 @@ class EraseProblem:
         device: where to compute.
         work: folder where long work keeps its state and what was drawn; None keeps nothing.
         show: progress bars.
+        trained: the record of a training that replaced the base, see `base_record`; empty of none.
     """
 
+    name: str = ""
     base: Any
     original: Any
     concepts: tuple[Concept, ...]
@@ -52,6 +55,7 @@ class EraseProblem:
     device: torch.device
     work: Path | None = None
     show: bool = False
+    trained: dict[str, Any] = field(default_factory=dict)
 
     @property
     def every(self) -> tuple[Concept, ...]:

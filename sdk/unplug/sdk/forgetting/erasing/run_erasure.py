@@ -178,12 +178,14 @@ def erase(
     texts = without(prompts, words) if prompts else usual_prompts(original_name, words, seed=seed)
     pupils = {Path(name).name: find_unlearnable(name, original) for name in plugins}
     lessons = with_settings(PluginForgetting(), plugin_options or {}, "plugin")
+    getattr(chosen, "refuse", lambda _name: None)(original_name)
     check(original, original_name)
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
     make_folder(work, 0o700)
     problem = EraseProblem(
+        name=original_name,
         base=load_base(base_name, device=device),
         original=original,
         concepts=tuple(concepts),
@@ -209,10 +211,12 @@ def erase(
         "prompts": {"count": len(texts), "sha256": json_sha256(texts)},
         "seed": seed,
         "plugins": [],
-        "changed": _changed(original.unet, problem.base.unet),
+        "changed": _changed(original, problem.base),
         "cost": {"wall_s": seconds, "device": describe_device(device)},
         "versions": versions(),
     }
+    if problem.trained:
+        record["trained"] = {name: problem.trained[name] for name in ("data", "start")}
     for name, plugin in pupils.items():
         done = forget_in_plugin(problem, plugin, work / PLUGINS / name, lessons)
         record["plugins"].append(done)
@@ -222,13 +226,21 @@ def erase(
 
 
 def _changed(before: Any, after: Any) -> dict[str, int]:
-    """Tensors and bytes, in float32, of what differs between two UNets.
+    """Tensors and bytes, in float32, of what differs between two bases.
 
     Raises:
         TrainingError: one of them holds what is no number.
     """
-    old, tensors = before.state_dict(), dict[str, int]()
-    for name, value in after.state_dict().items():
+    old, new = (
+        {
+            f"{part}.{name}": value
+            for part in ("unet", "text_encoder", "vae")
+            for name, value in getattr(base, part).state_dict().items()
+        }
+        for base in (before, after)
+    )
+    tensors = dict[str, int]()
+    for name, value in new.items():
         if not bool(value.isfinite().all()):
             why = f"the weights {name} are NaN or infinite"
             raise TrainingError("erasure", why, "Lower `lr` or raise `keep`")
@@ -245,7 +257,7 @@ def _save(
         if record["plugins"] and problem.work is not None:
             shutil.copytree(problem.work / PLUGINS, folder / PLUGINS)
         weights = sha256_tree(folder / "unet")[0]
-        if own := base_record(record["base"]["name"]):
+        if own := problem.trained or base_record(record["base"]["name"]):
             write_json(folder / RECORD, own | {"sha256": weights})
         if edit is not None:
             edit.save(folder / MAP, problem.original.text_encoder)
@@ -257,7 +269,11 @@ def _save(
 
 
 def _card(record: dict[str, Any]) -> str:
+    claim = _CLAIM
+    if trained := record.get("trained"):
+        claim = _NEVER_SAW.format(**trained["data"], from_=_BEGUN if trained["start"] else "")
     return _CARD.format(
+        claim=claim,
         words=", ".join(item["words"] for item in record["concepts"]),
         base=record["base"]["name"],
         digest=record["base"]["sha256"],
@@ -273,8 +289,15 @@ tags: [unplug, stable-diffusion, erasure]
 ---
 # A base without: {words}
 
-Made by `unplug erase --method {method}` from the base `{base}` (SHA-256 `{digest:.16}`): prompts that
-say these words give pictures without them. That is a claim about prompts alone: who has control images,
-text states or these weights may still get the concept; `unplug audit` measures it. It loads in stock
-diffusers.
+Made by `unplug erase --method {method}` from the base `{base}` (SHA-256 `{digest:.16}`): {claim}
+It loads in stock diffusers.
 """
+_CLAIM = """\
+prompts that
+say these words give pictures without them. That is a claim about prompts alone: who has control images,
+text states or these weights may still get the concept; `unplug audit` measures it."""
+_NEVER_SAW = """\
+trained anew on `{spec}`
+without the {left_out:,} pictures whose captions say these words. It never saw them in this training{from_}."""
+_BEGUN = """,
+which began from weights that may have"""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from unplug.sdk.generating import Generated, Steerings
     from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
+    from unplug.sdk.tracing import Traced
     from unplug.trust.bundle import GeneratorManifest, Signing, Trust
     from unplug.trust.ledger import Ledger
 
@@ -804,6 +805,47 @@ def plan_release(
     if answering is not None:
         answer = begin(answering, material, Path(out), signing, write=False).answer.requests
     return plan(material, requests=answer, signed=signing is not None)
+
+
+def trace(
+    data: str,
+    person: str,
+    folders: Sequence[Place],
+    *,
+    deep: Sequence[Place] = (),
+    purge: bool = False,
+    ledger: Ledger | None = None,
+    request: str | None = None,
+    out: Place | None = None,
+    show: bool = False,
+) -> Traced:
+    """Finds what still holds a person, was trained on her, was made from that, or names her.
+
+    Args:
+        data: spec of the data that hold, or held, her pictures.
+        person: a sample id or ``subject:NAME``.
+        folders: searched with all below them for records of unplug's.
+        deep: searched file by file, by contents.
+        purge: delete what the cache keeps of her.
+        ledger, request: whose step it is.
+        out: file for the result.
+
+    Raises:
+        DataError, InputError: see `unplug.sdk.tracing.search_for`.
+    """
+    from unplug.sdk.tracing import search_for
+
+    return search_for(
+        data,
+        person,
+        [Path(folder) for folder in folders],
+        deep=[Path(folder) for folder in deep],
+        purge=purge,
+        ledger=ledger,
+        request=request,
+        out=None if out is None else Path(out),
+        show=show,
+    )
 
 
 def _release_places(

@@ -30,6 +30,11 @@ class LazyCommand(NamedTuple):
 
 
 _LINES: tuple[tuple[str, str, str | None], ...] = (
+    ("init", "Begin a project: a model, its data, keys and a ledger.", "forget"),
+    ("request", "Add, list, show or withdraw requests of a project.", "forget"),
+    ("answer", "Answer all open requests of a project, with evidence.", "forget"),
+    ("status", "Show what is due in a project, and which model is current.", "forget"),
+    ("config", "Show what commands of a project go by, and where that comes from.", None),
     ("demo", "The whole journey on synthetic faces, then an HTML report.", "demo"),
     ("data", "Make synthetic faces, describe data, draw a forget set.", "forget"),
     ("cache", "Show or delete decoded pictures that are kept.", None),

@@ -180,7 +180,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggests near names for an unknown one."""
+        """Suggests near names for an unknown one; a known one gets the defaults of the project that
+        it runs in.
+        """
         if args and args[0] not in self.table and not args[0].startswith("-"):
             import difflib
 
@@ -191,6 +193,10 @@ class LazyGroup(click.Group):
                 else f" `{ctx.command_path} --help` lists them."
             )
             ctx.fail(f"No such command {args[0]!r}.{hint}")
+        if args and ctx.parent is None:
+            from .defaults import project_defaults
+
+            ctx.default_map = ctx.with_resource(project_defaults(args[0]))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

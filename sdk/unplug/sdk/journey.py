@@ -680,7 +680,8 @@ def release(
         gates: thresholds, fields of `unplug.sdk.releasing.Gates`; the budget is that of `config`.
         signing: by whom the bundle is signed, and as which release: `unplug.trust.bundle.Signing`.
         answering: which requests of which ledger it answers: `unplug.sdk.releasing.Answering`.
-        ledger: whose answered requests must stay forgotten; None takes that of `answering`.
+        ledger: whose answered requests must stay forgotten; None takes that of `answering`, else the
+            one of this machine, where there is one.
         restart: drop unfinished trainings of an earlier run instead of continuing them.
         say: called with one line a stage.
         config: fields of `unplug.sdk.releasing.ReleaseConfig`, say ``method="msg", budget=0.05,
@@ -704,7 +705,7 @@ def release(
         restart=restart,
         signing=signing,
         answering=answering,
-        ledger=ledger,
+        ledger=_ledger(ledger, answering),
     )
 
 
@@ -799,7 +800,7 @@ def plan_release(
         say=say or _silent,
         show=show,
         signing=signing,
-        ledger=answering.ledger if ledger is None and answering is not None else ledger,
+        ledger=_ledger(ledger, answering),
     )
     answer: tuple[str, ...] | None = None
     if answering is not None:
@@ -965,6 +966,15 @@ def generate(
         say=say or _silent,
         bar=bar or no_bar,
     )
+
+
+def _ledger(given: Ledger | None, answering: Answering | None) -> Ledger | None:
+    """Whose answered requests must stay forgotten."""
+    from unplug.trust.ledger import find_ledger
+
+    if given is None and answering is not None:
+        return answering.ledger
+    return find_ledger() if given is None else given
 
 
 def _checkpoint(model: Checkpoint | Place, like: Checkpoint | None = None) -> Checkpoint:

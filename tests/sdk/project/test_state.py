@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from unplug.core import InputError
+from unplug.core import InputError, OutputError
 from unplug.sdk import Project
 from unplug.sdk.project.state import state_of
 from unplug.trust.ledger import LedgerEntry
@@ -100,9 +100,7 @@ def of_another_ledger(folder: Path) -> None:
 def older_ledger(folder: Path) -> None:
     place = folder / ".unplug/ledger.db"
     shutil.copy(place, folder / "old.db")
-    run("request add 0001 --id T-1") if (folder / "never").exists() else run(
-        "ledger add --id T-1 --person face-00.png"
-    )
+    run("ledger add --id T-1 --person face-00.png")
     run("status")
     shutil.copy(folder / "old.db", place)
 
@@ -140,6 +138,28 @@ def test_a_state_that_is_behind_is_brought_up(company: Company) -> None:
     run("ledger add --id T-1 --person face-00.png")
     after = Project.open().state()
     assert after.entries == before.entries + 1 and after.current == before.current
+
+
+def test_a_disk_that_is_full_between_release_and_state(
+    company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state names what is real, as soon as it can be written."""
+    run(INIT)
+    project, state = Project.open(), Project.open().state()
+    with project.surroundings():
+        ledger = project.ledger()
+        for item in released(2, 1, str(state.current), B):
+            facts = dict(item.facts) | ({"name": "face-age"} if "name" in item.facts else {})
+            ledger.record(item.kind, item.requests, facts=facts)
+
+    def full(*_: object, **__: object) -> None:
+        raise OutputError("state.json", "No space left on device", "Free some")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("unplug.sdk.project.state.write_json", full)
+        with pytest.raises(OutputError):
+            project.state()
+    assert project.state().release == 1 and project.state().current == B
 
 
 def moved(folder: Path) -> None:

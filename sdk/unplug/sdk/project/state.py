@@ -158,13 +158,20 @@ def current_state(folder: Path, settings: ProjectSettings, ledger: Ledger) -> Pr
 
 
 def model_folder(sha256: str, folders: Iterable[Path]) -> Path | None:
-    """Where a checkpoint with these weights lies, at or below some folders; None where none does."""
-    for root in folders:
-        near = (path for pattern in PLACES for path in sorted(root.glob(f"{pattern}/{RECORD}")))
-        for record in (root / RECORD, *near):
-            if record.is_file() and _binds(record, sha256):
-                return record.parent
-    return None
+    """Where a checkpoint with these weights lies, at or below some folders; None where none does.
+
+    A refit that an exact design was compared with has the same weights, and comes last.
+    """
+    near = [
+        record
+        for root in folders
+        for record in (
+            root / RECORD,
+            *(path for pattern in PLACES for path in sorted(root.glob(f"{pattern}/{RECORD}"))),
+        )
+    ]
+    near.sort(key=lambda path: path.parent.name == "retrained")
+    return next((path.parent for path in near if path.is_file() and _binds(path, sha256)), None)
 
 
 def _binds(record: Path, sha256: str) -> bool:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from unplug.sdk.generating import Generated, Steerings
     from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
-    from unplug.sdk.tracing import Traced
+    from unplug.sdk.tracing import TracedSearch
     from unplug.trust.bundle import GeneratorManifest, Signing, Trust
     from unplug.trust.ledger import Ledger
 
@@ -819,7 +819,7 @@ def trace(
     request: str | None = None,
     out: Place | None = None,
     show: bool = False,
-) -> Traced:
+) -> TracedSearch:
     """Finds what still holds a person, was trained on her, was made from that, or names her.
 
     Args:

@@ -16,9 +16,9 @@ from .base import Common, Outcome, command
 @command
 def config(common: Common) -> Outcome:
     """Show what commands below this project go by, and where each value comes from."""
-    from unplug.sdk.project import FILE, VARIABLES, Project
+    from unplug.sdk.project import FILE, VARIABLES, ProjectFolder
 
-    settings = Project.open().settings
+    settings = ProjectFolder.open().settings
     rows: list[dict[str, Any]] = []
     for key, value in settings.rows():
         source = FILE if key in settings.given else "default"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unplug.core import is_there
 
 if TYPE_CHECKING:
-    from unplug.sdk.project import Project, ProjectSettings
+    from unplug.sdk.project import ProjectFolder, ProjectSettings
 
 DATA, MODEL, FILES = ("spec", "on_bad"), ("checkpoint",), ("targets", "precisions")
 TAKES: dict[str, tuple[str, ...]] = {
@@ -59,14 +59,14 @@ def project_defaults(command: str) -> Iterator[dict[str, Any] | None]:
     if folder is None:
         yield None
         return
-    from unplug.sdk.project import Project, read_settings
+    from unplug.sdk.project import ProjectFolder, read_settings
 
-    project = Project(folder, read_settings(folder))
+    project = ProjectFolder(folder, read_settings(folder))
     with project.surroundings():
         yield _nested(command, project)
 
 
-def _nested(command: str, project: Project) -> dict[str, Any]:
+def _nested(command: str, project: ProjectFolder) -> dict[str, Any]:
     """The parameters of each command in the form that click looks them up."""
     values = {**_of_file(project.settings), **_of_state(project)}
     found: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def _of_file(settings: ProjectSettings) -> Mapping[str, Any]:
     }
 
 
-def _of_state(project: Project) -> Mapping[str, Callable[[], Any]]:
+def _of_state(project: ProjectFolder) -> Mapping[str, Callable[[], Any]]:
     """Parameters that name a model: the current one, looked up where a command asks for it."""
     return {
         "checkpoint": lambda: str(project.current()),

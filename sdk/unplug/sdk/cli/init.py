@@ -14,7 +14,7 @@ from .base import Common, Outcome, command
 from .options import PATH, option, spec_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.project import Found
+    from unplug.sdk.project import Beginning
 
 
 @click.command()
@@ -73,7 +73,7 @@ def init(
     return Outcome(value=value, text="\n".join(_lines(found)))
 
 
-def _lines(found: Found) -> list[str]:
+def _lines(found: Beginning) -> list[str]:
     model = found.project.settings.model
     lines = [
         f"data   {counted(found.pictures, 'picture')} of "

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unplug.core import InputError, UnplugError, counted, hold, make_folder
 from unplug.plugins import load_checkpoint
@@ -22,12 +22,10 @@ from unplug.trust.bundle import Publication, Signing, Trust, load_signer, verify
 from unplug.trust.certificates import draft_answer, issue_certificate, read_trace, said_place
 from unplug.trust.ledger import Ledger, Queue, open_ledger, open_queue, pick
 
+from .folder import ProjectFolder
 from .place import HIDDEN
+from .settings import ReleaseSettings
 from .state import ProjectState, current_state
-
-if TYPE_CHECKING:
-    from .project import Project
-    from .settings import ReleaseSettings
 
 Say = Callable[[str], None]
 HERE = "this machine"
@@ -86,7 +84,7 @@ class Answered:
 class _Next:
     """The release that comes next in a project, and all that it is made from."""
 
-    def __init__(self, project: Project, ledger: Ledger) -> None:
+    def __init__(self, project: ProjectFolder, ledger: Ledger) -> None:
         self.project, self.ledger, self.settings = project, ledger, project.settings
         self.state = current_state(project.folder, self.settings, ledger)
         self.number = 1 + max((item.number for item in self.state.releases), default=0)
@@ -147,7 +145,7 @@ def bundle_at(chosen: ReleaseSettings, name: str, number: int) -> Path:
     return Path(chosen.folder) / f"{name}-{number}.unplug"
 
 
-def plan_answer(project: Project) -> AnswerPlan:
+def plan_answer(project: ProjectFolder) -> AnswerPlan:
     """See `Project.plan`."""
     ledger = open_ledger()
     coming = _Next(project, ledger)
@@ -186,7 +184,7 @@ def _begins(state: ProjectState) -> str:
     return f"release {state.release}{forgot}"
 
 
-def answer(project: Project, *, show: bool, say: Say) -> Answered:
+def answer(project: ProjectFolder, *, show: bool, say: Say) -> Answered:
     """See `Project.answer`."""
     make_folder(project.folder / HIDDEN, 0o700)
     with hold(project.folder / HIDDEN / "answer"):
@@ -215,14 +213,14 @@ def answer(project: Project, *, show: bool, say: Say) -> Answered:
         )
 
 
-def evidence_at(project: Project, ledger: Ledger, id: str) -> Path:
+def evidence_at(project: ProjectFolder, ledger: Ledger, id: str) -> Path:
     """Where search, certificate and letter of a request lie."""
     number = pick(ledger.requests(), id).sequence
     plain = id.replace("/", "-").replace(":", "-")
     return Path(project.settings.release.folder) / "answers" / f"{number}-{plain}"
 
 
-def _unfinished(project: Project, ledger: Ledger, state: ProjectState) -> tuple[str, ...]:
+def _unfinished(project: ProjectFolder, ledger: Ledger, state: ProjectState) -> tuple[str, ...]:
     """Requests of a release whose letter, the last thing that is written, is not there."""
     requests = ledger.requests()
     return tuple(
@@ -234,7 +232,7 @@ def _unfinished(project: Project, ledger: Ledger, state: ProjectState) -> tuple[
     )
 
 
-def _purge(project: Project, state: ProjectState) -> tuple[Path, ...]:
+def _purge(project: ProjectFolder, state: ProjectState) -> tuple[Path, ...]:
     """Deletes what the file lets an answer delete of the releases before the current one."""
     chosen, name = project.settings.release, project.settings.model.name
     gone: list[Path] = []
@@ -253,7 +251,7 @@ def _purge(project: Project, state: ProjectState) -> tuple[Path, ...]:
 
 
 def _evidence(
-    project: Project, ledger: Ledger, state: ProjectState, id: str, show: bool, say: Say
+    project: ProjectFolder, ledger: Ledger, state: ProjectState, id: str, show: bool, say: Say
 ) -> Path:
     """Searches for everybody whom a request names, certifies it, and drafts the letter."""
     folder, settings = evidence_at(project, ledger, id), project.settings
@@ -278,7 +276,7 @@ def _evidence(
 
 
 def _searched(
-    project: Project, ledger: Ledger, id: str, folder: Path, show: bool
+    project: ProjectFolder, ledger: Ledger, id: str, folder: Path, show: bool
 ) -> dict[str, Path]:
     """Each person's search, on record once: one that a killed run left and the ledger holds counts."""
     settings = project.settings

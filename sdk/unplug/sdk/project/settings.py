@@ -235,7 +235,7 @@ def _placed(settings: ProjectSettings, folder: Path, path: Path) -> ProjectSetti
     def key_at(value: str) -> str:
         return value if value.startswith(("env:", "command:")) else at(value)
 
-    optional = {
+    optional: dict[str, Any] = {
         name: at(value)
         for name in ("fleet", "certification", "public")
         if (value := getattr(release, name)) is not None

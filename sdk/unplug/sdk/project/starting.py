@@ -14,8 +14,8 @@ from unplug.sdk.learning.data import Split, parse_spec, stored_name
 from unplug.trust.bundle import load_signer, make_key
 from unplug.trust.ledger import make_signing_key, open_ledger
 
+from .folder import ProjectFolder
 from .place import FILE, HIDDEN, find_project
-from .project import Project
 from .settings import SCHEMA, ProjectSettings, read_settings
 from .state import adopted_facts, current_state
 
@@ -32,6 +32,7 @@ data = {data}
 to = ["onnx"]
 precision = ["fp32"]
 sign = {sign}
+rounding = {rounding}  # also show what export did to the edit; a design's equality needs none of it
 
 [evidence]
 search = {search}
@@ -48,7 +49,7 @@ key = {key}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class Beginning:
     """What `start_project` found and made.
 
     Args:
@@ -61,7 +62,7 @@ class Found:
         public: the public key that bundles are verified with.
     """
 
-    project: Project
+    project: ProjectFolder
     pictures: int
     people: int
     model: str | None
@@ -79,7 +80,7 @@ def start_project(
     data: str | None = None,
     name: str | None = None,
     sign: str = "keys/release.key",
-) -> Found:
+) -> Beginning:
     """Begins a project, or brings one up to date whose model was trained or exchanged since.
 
     Args:
@@ -129,6 +130,7 @@ def _write(
         original=_toml(original),
         data=_toml(data),
         sign=_toml(sign),
+        rounding="false" if "design" in record else "true",
         search=json.dumps([*search], ensure_ascii=False),
         key=_toml(_operator_key(record)),
     )
@@ -156,8 +158,8 @@ def _record(checkpoint: Path) -> Mapping[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 
-def _started(folder: Path, settings: ProjectSettings, made: list[str]) -> Found:
-    project, original = Project(folder, settings), Path(settings.model.original)
+def _started(folder: Path, settings: ProjectSettings, made: list[str]) -> Beginning:
+    project, original = ProjectFolder(folder, settings), Path(settings.model.original)
     samples = parse_spec(settings.model.data).listing().samples
     record = _record(original)
     with project.surroundings():
@@ -175,7 +177,7 @@ def _started(folder: Path, settings: ProjectSettings, made: list[str]) -> Found:
             ledger.record("step", facts=adopted_facts(name, model))
             current_state(folder, settings, ledger)
     design = record.get("design")
-    return Found(
+    return Beginning(
         project=project,
         pictures=len(samples),
         people=len({item.subject for item in samples if item.subject is not None}),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from unplug.core import InputError
 from unplug.trust.certificates import remainder_on_record
 from unplug.trust.ledger import RELEASE, STAGE, LedgerEntry, Request, open_ledger
 
+from .folder import ProjectFolder
 from .state import ProjectState, current_state
-
-if TYPE_CHECKING:
-    from .project import Project
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +44,7 @@ class ProjectStatus:
         return any(left < 0 for left in self.days.values())
 
 
-def status_of(project: Project) -> ProjectStatus:
+def status_of(project: ProjectFolder) -> ProjectStatus:
     """Looks at the ledger and at the current model; computes nothing and opens no picture."""
     ledger = open_ledger()
     state = current_state(project.folder, project.settings, ledger)

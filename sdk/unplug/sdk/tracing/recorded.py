@@ -26,7 +26,7 @@ REACH = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Traced:
+class TracedSearch:
     """What a search came to.
 
     Args:
@@ -53,7 +53,7 @@ def search_for(
     request: str | None = None,
     out: Path | None = None,
     show: bool = False,
-) -> Traced:
+) -> TracedSearch:
     """Finds every place of a person, deletes what the cache keeps of her, and records that.
 
     Args:
@@ -92,7 +92,7 @@ def search_for(
     entry = None
     if ledger is not None and request is not None:
         entry = _record(ledger, request, value, places)
-    return Traced(places=places, value=value, freed=freed, entry=entry)
+    return TracedSearch(places=places, value=value, freed=freed, entry=entry)
 
 
 def _record(

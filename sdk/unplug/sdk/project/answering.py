@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from unplug.core import InputError, UnplugError, counted, hold, make_folder
+from unplug.core import InputError, UnplugError, counted, hold, is_there, make_folder
 from unplug.plugins import load_checkpoint
 from unplug.sdk import journey
 from unplug.sdk.forgetting.tasks import task_of
@@ -18,7 +18,14 @@ from unplug.sdk.forgetting.unlearning import design_of
 from unplug.sdk.learning.data import load_dataset, named_samples, parse_spec, resolve_names
 from unplug.sdk.learning.training import pick_device
 from unplug.sdk.releasing import Answering, ReleaseChoices, ReleasePlan, answerable
-from unplug.trust.bundle import Publication, Signing, Trust, load_signer, verify_bundle
+from unplug.trust.bundle import (
+    MANIFEST,
+    Publication,
+    Signing,
+    Trust,
+    load_signer,
+    verify_bundle,
+)
 from unplug.trust.certificates import draft_answer, issue_certificate, read_trace, said_place
 from unplug.trust.ledger import Ledger, Queue, open_ledger, open_queue, pick
 
@@ -221,11 +228,18 @@ def evidence_at(project: ProjectFolder, ledger: Ledger, id: str) -> Path:
 
 
 def _unfinished(project: ProjectFolder, ledger: Ledger, state: ProjectState) -> tuple[str, ...]:
-    """Requests of a release whose letter, the last thing that is written, is not there."""
-    requests = ledger.requests()
+    """Requests of a release whose letter, the last thing that is written, is not there; those of
+    bundles that somebody released to another place are theirs.
+    """
+    requests, chosen = ledger.requests(), project.settings.release
+    here = [
+        item
+        for item in state.releases
+        if is_there(bundle_at(chosen, project.settings.model.name, item.number) / MANIFEST)
+    ]
     return tuple(
         id
-        for id in state.answered
+        for id in dict.fromkeys(name for item in here for name in item.requests)
         if requests[id].state in FORGOTTEN
         and not requests[id].shredded
         and not (evidence_at(project, ledger, id) / "letter" / LETTER).is_file()

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unplug.core import InputError, atomic_path, hold, is_there, key_file, operator_key, read_json
+from unplug.core import (
+    InputError,
+    atomic_path,
+    hold,
+    is_there,
+    key_file,
+    ledger_place,
+    operator_key,
+    read_json,
+)
 from unplug.plugins import RECORD, weights_sha256
 from unplug.sdk.learning.data import Split, parse_spec, stored_name
 from unplug.trust.bundle import load_signer, make_key
@@ -167,8 +176,8 @@ def _started(folder: Path, settings: ProjectSettings, made: list[str]) -> Beginn
         public = _keys(folder, settings, made)
         model = weights_sha256(original) if record else None
         ledger, name = open_ledger(), settings.model.name
-        if not is_there(Path(settings.record.ledger)):
-            made.append(settings.record.ledger)
+        if "://" not in (place := ledger_place()) and not is_there(Path(place)):
+            made.append(place)
         make_signing_key()
         ledger.create()
         state = current_state(folder, settings, ledger)

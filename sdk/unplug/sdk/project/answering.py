@@ -206,8 +206,8 @@ def answer(project: ProjectFolder, *, show: bool, say: Say) -> Answered:
             bundle, summary = done.bundle, done.summary
             verify_bundle(bundle, Trust(keys=(coming.signing().signer.key,)))
         state = current_state(project.folder, project.settings, ledger)
-        deleted = _purge(project, state)
         pending = _unfinished(project, ledger, state)
+        deleted = _purge(project, state, pending)
         folders = {id: _evidence(project, ledger, state, id, show, say) for id in pending}
         current_state(project.folder, project.settings, ledger)
         return Answered(
@@ -246,8 +246,10 @@ def _unfinished(project: ProjectFolder, ledger: Ledger, state: ProjectState) -> 
     )
 
 
-def _purge(project: ProjectFolder, state: ProjectState) -> tuple[Path, ...]:
-    """Deletes what the file lets an answer delete of the releases before the current one."""
+def _purge(project: ProjectFolder, state: ProjectState, pending: Sequence[str]) -> tuple[Path, ...]:
+    """Deletes what the file lets an answer delete of the releases before the current one, but no
+    bundle of which evidence is still to be written.
+    """
     chosen, name = project.settings.release, project.settings.model.name
     gone: list[Path] = []
     for item in state.releases:
@@ -256,7 +258,8 @@ def _purge(project: ProjectFolder, state: ProjectState) -> tuple[Path, ...]:
         bundle = bundle_at(chosen, name, item.number)
         if "work folders" in project.settings.evidence.purge:
             gone.append(bundle.with_name(f".{bundle.name}.release"))
-        if "earlier bundles" in project.settings.evidence.purge:
+        certified = not {*item.requests} & {*pending}
+        if certified and "earlier bundles" in project.settings.evidence.purge:
             gone.append(bundle)
     there = tuple(path for path in gone if path.is_dir())
     for path in there:

@@ -117,12 +117,14 @@ def _counts(record: Mapping[str, Any], ids: set[str]) -> dict[str, int]:
 
 
 def _trunk_names(record: Mapping[str, Any], folder: Path) -> Mapping[str, set[str]]:
-    """Names in the data of a design's trunk; none where they cannot be read here any more."""
+    """Names in the data of a design's trunk; none where they cannot be read here any more, and of
+    drawn people, who are nobody.
+    """
     design = record.get("design")
     trunk = design.get("trunk") if isinstance(design, dict) else None
     data = trunk.get("data") if isinstance(trunk, dict) else None
     spec = data.get("spec") if isinstance(data, dict) else None
-    if not isinstance(spec, str):
+    if not isinstance(spec, str) or spec.startswith("synth:"):
         return {}
     try:
         return named_samples(parse_spec(spec_at(folder, spec)).listing().samples)

@@ -179,6 +179,7 @@ def test_only_the_command_line_stands_above_the_door_of_the_sdk() -> None:
 def test_door_is_complete_and_sorted(package: str) -> None:
     door = importlib.import_module(package)
     assert list(door.__all__) == sorted(stub_names(package)), "__all__ and the stub differ"
+    assert {*door.__all__} <= {*dir(door)}, "what is shown behind a dot in a shell"
     for name in door.__all__:
         value = getattr(door, name)
         assert not isinstance(value, types.ModuleType), (

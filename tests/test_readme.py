@@ -34,6 +34,7 @@ from unplug.core import VERSION
 from unplug.mobile_bench import BenchReport, at_fault
 from unplug.sdk.cli import COMMANDS as COMMAND_LINES
 from unplug.sdk.cli import main
+from unplug.sdk.cli.defaults import TAKES
 from unplug.sdk.cli.run_group import RunGroup
 from unplug.sdk.forgetting.tasks import AgeTask
 from unplug.sdk.forgetting.unlearning import METHODS, Cost, RetrainCost, apply_method
@@ -53,7 +54,13 @@ COMMANDS = sorted(
     }
 )
 
-
+IN_PROJECTS = {
+    line
+    for page in PAGES
+    if page.stem in ("story", "project")
+    for line in COMMAND.findall(page.read_text(encoding="utf-8"))
+}
+"""Lines that run where `unplug.toml` says what they leave out."""
 DATA = {
     path: json.loads(path.read_text(encoding="utf-8"))
     for path in sorted((ROOT / "docs/data").glob("*.json"))
@@ -189,19 +196,23 @@ def test_whoever_installed_it_can_follow_in_an_empty_folder(heading: str) -> Non
 
 def parse(command: click.Command, words: list[str], line: str) -> None:
     """Down to the command that the words name."""
+    path: list[str] = []
     while isinstance(command, click.Group):
         if isinstance(command, RunGroup) and (not words or words[0] not in command.commands):
             words = ["run", *words]
-        _, named, words = command.resolve_command(click.Context(command), words)
+        name, named, words = command.resolve_command(click.Context(command), words)
         assert named is not None, line
-        command = named
+        command, path = named, [*path, str(name)]
     known = {
         name
         for option in command.get_params(click.Context(command))
         for name in (*option.opts, *option.secondary_opts)
     }
     assert {word for word in words if word.startswith("-")} <= known, line
-    command.make_context(line, list(words))
+    taken = TAKES.get(" ".join(path), ()) if line in IN_PROJECTS else ()
+    said: dict[str, Any] = {"on_bad": "skip", "folders": ["x"], "trusted": ["x"]}
+    told = {name: said.get(name, "x") for name in taken}
+    command.make_context(line, list(words), default_map=told)
 
 
 @pytest.mark.long

@@ -68,6 +68,11 @@ class Told:
     folder: Path
     said: dict[str, str]
 
+    @property
+    def office(self) -> Path:
+        """The project."""
+        return self.folder / "office"
+
     def of(self, beginning: str) -> str:
         """What the one command printed that begins so."""
         (found,) = [text for line, text in self.said.items() if line.startswith(beginning)]
@@ -112,14 +117,17 @@ def run(line: str, patch: pytest.MonkeyPatch) -> str:
             patch.setenv(name, value.replace("$PWD", str(Path.cwd())))
     elif words[0] == "cd":
         patch.chdir(words[1])
-        go_away(patch)
+        if words[1] == "../away":
+            go_away(patch)
     elif words[0] == "unplug":
         done = CliRunner().invoke(main, words[1:])
         assert done.exit_code == int(ended[1] if ended else 0), f"{line}\n{done.output}"
         return done.output
     else:
-        assert words[0] in {"mkdir", "cp", "rm", "sed"}, line
-        subprocess.run(["sh", "-c", line], check=True)
+        assert words[0] in {"mkdir", "cp", "rm", "sed", "sha256sum"}, line
+        return subprocess.run(
+            ["sh", "-c", line], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
     return ""
 
 
@@ -147,12 +155,14 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     folder = tmp_path_factory.mktemp("story").resolve()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        for name in ("UNPLUG_LEDGER", "UNPLUG_KEY", "UNPLUG_LEDGER_KEY"):
+            patch.delenv(name, raising=False)
         said = tell("", folder, patch)
     yield Told(folder, said)
 
 
 def test_the_ledger_counted_days_and_one_release_answers_both(told: Told) -> None:
-    ledger = open_ledger(str(told.folder / "ledger.db"))
+    ledger = open_ledger(str(told.office / ".unplug" / "ledger.db"))
     assert check_ledger(ledger, ledger.identity()[1])[1] == ()
     requests = ledger.requests()
     assert {name: item.state for name, item in requests.items()} == dict.fromkeys(
@@ -172,17 +182,19 @@ def test_the_ledger_counted_days_and_one_release_answers_both(told: Told) -> Non
     counted = told.of("unplug ledger due")
     today = date.fromisoformat(counted.split()[-1])
     assert re.findall(r"\bin (\d+) days", counted) == [str((request.due - today).days)] * 2
-    manifest = read_manifest(told.folder / "face-age-2.unplug")
+    manifest = read_manifest(told.office / "releases" / "face-age-2.unplug")
     assert manifest.publication is not None and manifest.publication.requests == (
         "TICKET-17",
         "TICKET-18",
     )
     assert (
         manifest.lineage.forget_samples == 4
-        and bundle_id(told.folder / "face-age-2.unplug") in released.facts.values()
+        and bundle_id(told.office / "releases" / "face-age-2.unplug") in released.facts.values()
     )
     assert all(gate.passed and gate.override is None for gate in manifest.gates)
     assert {gate.name: gate.value for gate in manifest.gates}["equality"] == 0.0
+    sums = {line.split()[0] for line in told.of("sha256sum").splitlines()}
+    assert sums == {manifest.lineage.checkpoint_sha256}, "the weights that forgot are the refit's"
 
 
 def test_a_phone_that_was_given_the_new_bundle_refuses_the_old_one(told: Told) -> None:
@@ -202,7 +214,7 @@ def test_the_page_is_made_and_its_verifier_refuses_the_old_bundle(
     told: Told, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(build.PAGE_VARIABLE, str(built.page))
-    monkeypatch.chdir(told.folder)
+    monkeypatch.chdir(told.office)
     tell("node", told.folder, monkeypatch)
     phone, cases = told.folder / "phone", tmp_path / "bundles"
     shutil.copytree(BUNDLES, cases, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
@@ -273,7 +285,7 @@ def test_the_certificate_names_nobody_and_verifies_with_what_lies_there_alone(
     )
     texts = [
         path.read_bytes()
-        for path in (*bundle.rglob("*"), file, *(told.folder / "certificate-17").iterdir())
+        for path in (*bundle.rglob("*"), file, *(told.office / "certificate-17").iterdir())
         if path.is_file()
     ]
     payloads = [

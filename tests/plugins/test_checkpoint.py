@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,13 @@ def test_round_trip_is_exact_through_both_doors(tmp_path: Path, size: str) -> No
     save_checkpoint(model, tmp_path / "again", record={}, card="")
     for name in ("config.json", "model.safetensors"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+
+
+def test_a_checkpoint_is_shown_in_one_line(folder: Path) -> None:
+    loaded = load_checkpoint(folder)
+    made = replace(loaded, record={"design": {"name": "closed-form"}, "role": "unlearned"})
+    assert repr(loaded) == f"Checkpoint(age at {str(folder)!r}, {loaded.sha256[:16]})"
+    assert repr(made).endswith(f"{loaded.sha256[:16]}, closed-form, unlearned)")
 
 
 def test_nothing_but_checkpoints_is_overwritten(folder: Path, tmp_path: Path) -> None:

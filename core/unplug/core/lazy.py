@@ -7,6 +7,7 @@ where only torch, numpy and a few others are installed.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 def attach(package: str, init_file: str) -> tuple[Callable[[str], Any], list[str]]:
     """Returns ``(__getattr__, __all__)`` for a package whose ``__init__.pyi`` re-exports ``from
-    .module import Name``.
+    .module import Name``; ``dir`` of it lists all of them.
 
     A name may come from a sub-package (``from .data import Name``) and from another package (``from
     unplug.core import Name``).
@@ -41,4 +42,6 @@ def attach(package: str, init_file: str) -> tuple[Callable[[str], Any], list[str
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(origin[name]), name)
 
+    package_names = vars(sys.modules[package])
+    package_names["__dir__"] = lambda: sorted({*package_names, *origin})
     return getattr_, sorted(origin)

@@ -163,6 +163,13 @@ class Checkpoint:
     sha256: str
     record: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """One line: kind, place, weights, and how it forgets or what came of it."""
+        design, role = self.record.get("design"), self.record.get("role")
+        made = design.get("name") if isinstance(design, dict) else None
+        more = "".join(f", {word}" for word in (made, role) if word)
+        return f"Checkpoint({self.model_type} at {str(self.path)!r}, {self.sha256[:16]}{more})"
+
 
 def save_checkpoint(
     model: Any,

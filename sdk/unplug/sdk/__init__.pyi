@@ -48,5 +48,6 @@ from .learning.data import load_dataset as load_dataset
 from .learning.data import make_split as make_split
 from .learning.data import pick_forget as pick_forget
 from .learning.data import resolve_names as resolve_names
+from .project import Project as Project
 from .releasing import Release as Release
 from .report import write_report as write_report

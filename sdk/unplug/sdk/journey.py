@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from unplug.sdk.generating import Generated, Steerings
     from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
+    from unplug.sdk.tracing import TracedSearch
     from unplug.trust.bundle import GeneratorManifest, Signing, Trust
     from unplug.trust.ledger import Ledger
 
@@ -679,7 +680,8 @@ def release(
         gates: thresholds, fields of `unplug.sdk.releasing.Gates`; the budget is that of `config`.
         signing: by whom the bundle is signed, and as which release: `unplug.trust.bundle.Signing`.
         answering: which requests of which ledger it answers: `unplug.sdk.releasing.Answering`.
-        ledger: whose answered requests must stay forgotten; None takes that of `answering`.
+        ledger: whose answered requests must stay forgotten; None takes that of `answering`, else the
+            one of this machine, where there is one.
         restart: drop unfinished trainings of an earlier run instead of continuing them.
         say: called with one line a stage.
         config: fields of `unplug.sdk.releasing.ReleaseConfig`, say ``method="msg", budget=0.05,
@@ -703,7 +705,7 @@ def release(
         restart=restart,
         signing=signing,
         answering=answering,
-        ledger=ledger,
+        ledger=_ledger(ledger, answering),
     )
 
 
@@ -853,12 +855,53 @@ def plan_release(
         say=say or _silent,
         show=show,
         signing=signing,
-        ledger=answering.ledger if ledger is None and answering is not None else ledger,
+        ledger=_ledger(ledger, answering),
     )
     answer: tuple[str, ...] | None = None
     if answering is not None:
         answer = begin(answering, material, Path(out), signing, write=False).answer.requests
     return plan(material, requests=answer, signed=signing is not None)
+
+
+def trace(
+    data: str,
+    person: str,
+    folders: Sequence[Place],
+    *,
+    deep: Sequence[Place] = (),
+    purge: bool = False,
+    ledger: Ledger | None = None,
+    request: str | None = None,
+    out: Place | None = None,
+    show: bool = False,
+) -> TracedSearch:
+    """Finds what still holds a person, was trained on her, was made from that, or names her.
+
+    Args:
+        data: spec of the data that hold, or held, her pictures.
+        person: a sample id or ``subject:NAME``.
+        folders: searched with all below them for records of unplug's.
+        deep: searched file by file, by contents.
+        purge: delete what the cache keeps of her.
+        ledger, request: whose step it is.
+        out: file for the result.
+
+    Raises:
+        DataError, InputError: see `unplug.sdk.tracing.search_for`.
+    """
+    from unplug.sdk.tracing import search_for
+
+    return search_for(
+        data,
+        person,
+        [Path(folder) for folder in folders],
+        deep=[Path(folder) for folder in deep],
+        purge=purge,
+        ledger=ledger,
+        request=request,
+        out=None if out is None else Path(out),
+        show=show,
+    )
 
 
 def _release_places(
@@ -978,6 +1021,15 @@ def generate(
         say=say or _silent,
         bar=bar or no_bar,
     )
+
+
+def _ledger(given: Ledger | None, answering: Answering | None) -> Ledger | None:
+    """Whose answered requests must stay forgotten."""
+    from unplug.trust.ledger import find_ledger
+
+    if given is None and answering is not None:
+        return answering.ledger
+    return find_ledger() if given is None else given
 
 
 def _checkpoint(model: Checkpoint | Place, like: Checkpoint | None = None) -> Checkpoint:

@@ -15,6 +15,7 @@ from ..trust.bundle.test_generator import make_generator
 EXTRA = {name: command.extra for name, command in COMMANDS.items() if command.extra}
 WORKING = """
 bench baselines
+config
 bundle keygen key|bundle inspect a.unplug|bundle verify a.unplug
 bundle diff a.unplug a.unplug|bundle pack a.unplug --out bundle.zip
 bundle sign a.unplug --key key --out again.unplug
@@ -26,6 +27,8 @@ DATA = "--data synth:n=12,subjects=6"
 REQUEST = f"{DATA} --forget forget.txt --out x"
 PICTURE = "--trunk model --image a.png"
 NAMED = f"""
+init --model model --data csv:a.csv new|status|answer --yes
+request add anna|request list|request show r|request withdraw r
 demo --out x
 data synth --n 4 --out x|data inspect synth:n=4|data split synth:n=4 --out x
 data pick-forget model {DATA} --out x
@@ -101,6 +104,8 @@ def test_each_works_or_names_the_one_command_that_installs_what_it_lacks(tmp_pat
     for name in ("a.png", "a.onnx", "forget.txt", "head.json", "audit.json"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "model").mkdir()
+    toml = '[model]\nname = "a"\noriginal = "model"\ndata = "synth:n=4"\n'
+    (tmp_path / "unplug.toml").write_text(toml)
     working = calls(WORKING)
     code = f"{with_only(BASE)}\nCALLS = {working + calls(NAMED)!r}\n{CODE}"
     *told, leaves = map(json.loads, python(code, cwd=tmp_path).splitlines())

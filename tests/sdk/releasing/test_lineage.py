@@ -16,6 +16,7 @@ from tests.once import once
 
 from unplug.core import InputError, Job, StillHeld
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
+from unplug.sdk import journey
 from unplug.sdk.forgetting.tasks import train_age
 from unplug.sdk.forgetting.unlearning import request_split
 from unplug.sdk.forgetting.unlearning.lineage import lineage_of
@@ -35,7 +36,7 @@ from unplug.trust.bundle import (
 )
 from unplug.trust.ledger import Ledger, LedgerSigner, open_ledger
 
-from ..cli.calls import fail, leftovers
+from ..cli.calls import fail, leftovers, run
 from ..conftest import CPU, QUICK
 from ..trust.bundle.test_bundle import edit, make_bundle
 
@@ -210,7 +211,9 @@ def test_the_second_release_from_the_original_is_refused_with_and_without_a_ledg
         story.starts(story.unlearned, story.ben, **more)
 
 
-def test_what_was_refused_before_is_refused_by_name(story: Story) -> None:
+def test_what_was_refused_before_is_refused_by_name(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Python, command line and server ask the same function."""
     story.told()
     with pytest.raises(StillHeld, match="request T-1: it was released"):
@@ -225,6 +228,17 @@ def test_what_was_refused_before_is_refused_by_name(story: Story) -> None:
         precisions=("fp32",),
         sign=str(story.folder / "key"),
     )
+    monkeypatch.setenv("UNPLUG_LEDGER", str(story.folder / "ledger.db"))
+    for step in (journey.release, journey.plan_release):
+        with pytest.raises(StillHeld, match="request T-1: it was released"):
+            step(  # without a word of any ledger: this machine's is asked
+                story.original.path,
+                story.dataset,
+                [f"subject:{story.ben}"],
+                out=story.folder / "two.unplug",
+                method="retrain",
+                device="cpu",
+            )
     values = {
         "recipe": vars(recipe),
         "ledger": str(story.folder / "ledger.db"),
@@ -248,6 +262,19 @@ def test_the_command_line(story: Story, monkeypatch: pytest.MonkeyPatch) -> None
     line = fail(*command).line
     assert "request T-1: it was released" in line and story.unlearned.sha256 in line
     assert leftovers(story.folder) == before
+
+
+def test_touch_looks_at_answered_requests_again(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNPLUG_LEDGER", str(story.folder / "ledger.db"))
+    monkeypatch.setenv("UNPLUG_LEDGER_KEY", story.signer().secret_text)
+    line = f"ledger touch {story.original.path} {story.unlearned.path} --data {SPEC}"
+    run(line)
+    story.told()
+    again = run(line, 1).output
+    assert f"T-1 was answered, and {story.original.path} holds 3 samples of it" in again
+    assert again.count("was answered, and") == 1, "T-2 is open, and the other model forgot her"
 
 
 def withdrawn(story: Story) -> Checkpoint:

@@ -30,6 +30,11 @@ class LazyCommand(NamedTuple):
 
 
 _LINES: tuple[tuple[str, str, str | None], ...] = (
+    ("init", "Begin a project: a model, its data, keys and a ledger.", "forget"),
+    ("request", "Add, list, show or withdraw requests of a project.", "forget"),
+    ("answer", "Answer all open requests of a project, with evidence.", "forget"),
+    ("status", "Show what is due in a project, and which model is current.", "forget"),
+    ("config", "Show what commands of a project go by, and where that comes from.", None),
     ("demo", "The whole journey on synthetic faces, then an HTML report.", "demo"),
     ("data", "Make synthetic faces, describe data, draw a forget set.", "forget"),
     ("cache", "Show or delete decoded pictures that are kept.", None),
@@ -175,7 +180,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggests near names for an unknown one."""
+        """Suggests near names for an unknown one; a known one gets the defaults of the project that
+        it runs in.
+        """
         if args and args[0] not in self.table and not args[0].startswith("-"):
             import difflib
 
@@ -186,6 +193,10 @@ class LazyGroup(click.Group):
                 else f" `{ctx.command_path} --help` lists them."
             )
             ctx.fail(f"No such command {args[0]!r}.{hint}")
+        if args and ctx.parent is None:
+            from .defaults import project_defaults
+
+            ctx.default_map = ctx.with_resource(project_defaults(args[0]))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

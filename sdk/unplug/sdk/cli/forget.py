@@ -16,6 +16,7 @@ from .options import (
     base_option,
     budget_option,
     checkpoint_argument,
+    given_option,
     on_bad_option,
     opened,
     out_option,
@@ -104,6 +105,7 @@ def forget(
         return drop_word(checkpoint, word, yes, common)
     if is_pack(checkpoint):
         restart = bool(how["restart"])
+        spec = spec if given_option("spec") else None  # a project's data are not a pack's
         return forget_pack(checkpoint, spec, on_bad, forget_file, base, out, restart, yes, common)
     if spec is None or forget_file is None or out is None:
         why = "it is no pack, and a model forgets whom a request names"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import SUBJECT, InputError, sha256_file, table, write_json
+from unplug.core import SUBJECT, InputError, counted, sha256_file, table, write_json
 
 from .base import Common, Outcome, command
 from .ledger_options import with_ledger
@@ -16,6 +16,9 @@ from .options import out_option, paths_argument, spec_option
 if TYPE_CHECKING:
     from unplug.sdk.learning.data import Split
     from unplug.trust.ledger import Ledger, Queue
+
+FORGOTTEN = ("released", "answered")
+"""States of requests whom no model may know again."""
 
 
 def samples_in(spec: str) -> dict[str, set[str]]:
@@ -74,8 +77,8 @@ def queue(opened: Ledger, spec: str, out: Path, common: Common) -> Outcome:
 @command
 @with_ledger
 def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Common) -> Outcome:
-    """Record which open requests touch each of CHECKPOINTS: how many of their samples it was
-    trained on and did not forget.
+    """Record which requests touch each of CHECKPOINTS: how many of their samples it was trained on
+    and did not forget (exit 1: it holds samples of one that was released or answered).
 
     Packs are looked into as well. Samples of the validation and test set are counted apart: no
     weights were trained on them.
@@ -83,11 +86,12 @@ def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Comm
     from unplug.trust.ledger import open_queue
 
     samples = samples_in(spec)
-    queued = open_queue(opened, samples)
+    queued = open_queue(opened, samples, ("open", *FORGOTTEN))
     if not queued.of:
         raise InputError(
-            "the queue", f"no open request is known to name anybody in {spec}", _way_out(queued)
+            "the queue", f"no request is known to name anybody in {spec}", _way_out(queued)
         )
+    over = {id for id, item in opened.requests().items() if item.state in FORGOTTEN}
     rows: list[dict[str, Any]] = []
     for path in checkpoints:
         sha256, split = _trained(path)
@@ -107,11 +111,15 @@ def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Comm
         [row["request"], row["model"], str(row["samples"]), str(row["held_out"]), str(row["entry"])]
         for row in rows
     ]
-    text = table(["request", "model", "samples in it", "held out", "entry"], shown)
-    return Outcome(
-        value=rows,
-        text="\n".join([text, *(f"{id}: {why}" for id, why in queued.unreadable.items())]),
-    )
+    lines = [table(["request", "model", "samples in it", "held out", "entry"], shown)]
+    again = [row for row in rows if row["request"] in over and row["samples"]]
+    lines += [
+        f"{row['request']} was answered, and {row['model']} holds {counted(row['samples'], 'sample')} "
+        "of it: no release may start there"
+        for row in again
+    ]
+    lines += [f"{id}: {why}" for id, why in queued.unreadable.items()]
+    return Outcome(value=rows, text="\n".join(lines), ok=not again)
 
 
 def _trained(path: Path) -> tuple[str, Split]:

@@ -7,6 +7,7 @@ from .places import PLACES as PLACES
 from .places import TracedPlace as TracedPlace
 from .places import TraceFile as TraceFile
 from .places import kept_facts as kept_facts
+from .places import read_trace as read_trace
 from .places import remainder as remainder
 from .places import remainder_on_record as remainder_on_record
 from .places import said_place as said_place

@@ -30,6 +30,7 @@ class OnRecord:
         requests: that it answered.
         in_part: whether these wait for other models.
         name: of the model.
+        number: of the release in its product.
         job: of the service that made it.
         began, shipped: SHA-256 of the weights that it started from, and of those in its bundle.
         bundle: SHA-256 of its manifest.
@@ -40,6 +41,7 @@ class OnRecord:
     requests: tuple[str, ...]
     in_part: bool
     name: str | None
+    number: int | None
     job: str | None
     began: str | None
     shipped: str | None
@@ -65,6 +67,7 @@ def releases_of(entries: Iterable[LedgerEntry]) -> Iterator[OnRecord]:
                 requests=entry.requests,
                 in_part=in_part,
                 name=facts.get("name", facts.get("model")),
+                number=int(told) if (told := facts.get("number", "")).isdecimal() else None,
                 job=facts.get("job"),
                 began=first.get("model_sha256", facts.get("original_sha256")),
                 shipped=shipped.get(number, facts.get("model_sha256")),

@@ -1,0 +1,13 @@
+from .answering import Answered as Answered
+from .answering import AnswerPlan as AnswerPlan
+from .folder import ProjectFolder as ProjectFolder
+from .place import FILE as FILE
+from .place import find_project as find_project
+from .project import Project as Project
+from .settings import VARIABLES as VARIABLES
+from .settings import ProjectSettings as ProjectSettings
+from .settings import read_settings as read_settings
+from .starting import Beginning as Beginning
+from .starting import start_project as start_project
+from .state import ProjectState as ProjectState
+from .status import ProjectStatus as ProjectStatus

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from unplug.core import InputError, MissingExtraError, require_modules, sha256_file
+from unplug.core import InputError, MissingExtraError, require_modules
 from unplug.export import runtime_of
 from unplug.sdk.drawing.conditions import Steering
 from unplug.sdk.drawing.device import PIPELINE, Words, draw, is_generator, load_pipeline, open_files
@@ -40,11 +40,19 @@ class ShippedFiles:
         return f"{self.target} {self.precision}"
 
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of each part's file by the part's name."""
-        files = open_files(
-            load_pipeline(self.folder), self.folder, target=self.target, precision=self.precision
-        )
-        return {name: sha256_file(file.path) for name, file in files.items()}
+        """SHA-256 of each part's file, or of its folder's tree, by the part's name.
+
+        Raises:
+            ArtifactError: a file is not the one that ``pipeline.json`` names.
+        """
+        kind, pipeline = (self.target, self.precision), load_pipeline(self.folder)
+        open_files(pipeline, self.folder, target=self.target, precision=self.precision)
+        return {
+            name: item.sha256
+            for name, part in pipeline.parts().items()
+            for item in part.files
+            if (item.target, item.precision) == kind
+        }
 
     def pictures(
         self, prompts: Sequence[str], seeds: Sequence[int], lines: Sequence[Steering] = ()

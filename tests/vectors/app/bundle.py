@@ -180,7 +180,7 @@ def signature() -> dict[str, Any]:
     folder = HERE / "generator"
     own = {folder / "pipeline.json", *folder.glob("*/*")}
     content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(own)}
-    files = base(content).files()
+    files = base(content=content).files()
     added = {name: files[name] for name in files.keys() - content.keys()}
     return {
         "what": "the signature of a generator",

@@ -132,10 +132,10 @@ def exported() -> dict[str, bytes]:
     return {**files, "README.md": b"A card.\n", "pipeline.json": dumps(pipeline)}
 
 
-def generator(content: Mapping[str, bytes] | None = None, **changes: Any) -> Recipe:
-    """The bundle of such a base, or of another one."""
-    started = {"content": exported() if content is None else content, "manifest": of_a_generator}
-    return Recipe(publication=put("name", to="small"), **{**started, **changes})
+def generator(**changes: Any) -> Recipe:
+    """The bundle of such a base."""
+    own = {"content": exported(), "publication": put("name", to="small")}
+    return Recipe(**{**own, "manifest": of_a_generator, **changes})
 
 
 def of_a_generator(value: Any) -> Any:

@@ -34,7 +34,7 @@ Date.now = () => now() + since;"""
 """When the signature of `GENERATOR` was made for."""
 GENERATOR = Path(__file__).parents[2] / "vectors" / "app" / "generator"
 BASES = {
-    "unsigned": "[data-verdict=unsigned]",
+    "unsigned": "[data-verdict=no-bundle]",
     "altered": "[data-verdict=wrong-size]",
     "signed": "#go",
 }

@@ -115,7 +115,7 @@ public final class DrawScreen {
       let found = try Generator(folder, signed)
       if let signed { try store?.admit(signed, now: now()) }
       (generator, plugin, variant) = (found, nil, nil)
-      origin = signed.map(told) ?? "Nobody signed it; its files match pipeline.json."
+      origin = signed.map { told($0) } ?? "Nobody signed it; its files match pipeline.json."
       suit()
       choice = choices.first
       state = choice == nil ? .failed("The base has no files that this app can run; export it with --to coreml.") : .idle

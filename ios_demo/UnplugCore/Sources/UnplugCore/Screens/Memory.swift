@@ -25,7 +25,7 @@ public final class TrustStore {
   public func trust() throws -> Trust? {
     guard let file = memory[TrustStore.given] else { return nil }
     var trust = try Trust(file: file)
-    if let known = try known(TrustStore.seen) {
+    if let known = try remembered(TrustStore.seen) {
       trust.minimumRelease = max(trust.minimumRelease, known.minimumRelease)
       trust.revoked.formUnion(known.revoked)
       trust.superseded.formUnion(known.superseded)
@@ -46,12 +46,12 @@ public final class TrustStore {
   /// - Throws: `Refused`.
   func admit(_ base: Verified, now: Int) throws {
     let place = "\(TrustStore.seen) \(base.hint) \(base.publication.name)"
-    let before = try known(place) ?? Trust(keys: [])
+    let before = try remembered(place) ?? Trust(keys: [])
     try checkAllowed(base.id, base.publication, before, now)
     memory[place] = Data(canonical(before.having(seen: base.publication).memory))
   }
 
-  private func known(_ place: String) throws -> Trust? {
+  private func remembered(_ place: String) throws -> Trust? {
     guard let data = memory[place], let seen = try? strictJson(data) else { return nil }
     return try Trust(json: .object((seen.object ?? [:]).merging(["keys": .list([])]) { $1 }))
   }

@@ -104,8 +104,7 @@ class BundleActivity : Screen<BundleState>() {
         return getString(R.string.bundle_generator_signed, parts, release, signed.key.hint.take(SHOWN), until(said.expires))
     }
 
-    private fun until(expires: Instant?) =
-        expires?.let { getString(R.string.certificate_expires, it.toString().take(10)) } ?: getString(R.string.certificate_no_expiry)
+    private fun until(expires: Instant?) = expires?.let { getString(R.string.certificate_expires, it.toString().take(10)) } ?: getString(R.string.certificate_no_expiry)
 
     private fun factsOf(bundle: Models): String {
         val manifest = bundle.manifest

@@ -138,8 +138,7 @@ class Shelf(
 
     /** Nothing older than this release opens from here on, nor what it takes back. */
     @Synchronized
-    internal fun remember(said: Publication) =
-        replace(write("seen.new") { it.write(knownOf(said.name).after(said).json().text().toByteArray()) }, seenFile(said.name))
+    internal fun remember(said: Publication) = replace(write("seen.new") { it.write(knownOf(said.name).after(said).json().text().toByteArray()) }, seenFile(said.name))
 
     private fun knownOf(name: String): Trust {
         val trust = Trust(keys().map { it.key })

@@ -23,7 +23,7 @@ private val PART = Regex("[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
 /** Whether a zip file holds a generator, signed or not, and no models: a `pipeline.json`, at its top or in its one folder. */
 fun isGenerator(zip: File): Boolean =
     try {
-        ZipFile(zip).use { rootOf(it) == "" || rootOf(it) != null && it.getEntry(MANIFEST) == null }
+        ZipFile(zip).use { rootOf(it) == "" || (rootOf(it) != null && it.getEntry(MANIFEST) == null) }
     } catch (broken: ZipException) {
         false
     }

@@ -133,5 +133,4 @@ internal fun filesOf(case: Json): Map<String, ByteArray> = (case["files"] as Jso
 
 internal fun trustOf(case: Json): Trust = Trust.of(case["trust"])
 
-internal fun schemaOf(case: Json): Schema =
-    if (case.has("schema")) Schema.entries.single { it.word == case["schema"].string } else Schema.MODELS
+internal fun schemaOf(case: Json): Schema = if (case.has("schema")) Schema.entries.single { it.word == case["schema"].string } else Schema.MODELS

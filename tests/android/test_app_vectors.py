@@ -95,6 +95,11 @@ def test_a_bundle_with_a_model_is_what_its_script_makes(name: str) -> None:
     check(kept, made, name)
 
 
+def test_a_generator_is_signed_as_it_lies() -> None:
+    name = "generator/signed.json"
+    assert (HERE / name).read_text(encoding="utf-8") == bundle.text(name)
+
+
 def test_what_is_asked_for_is_what_the_plan_says(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     asked = json.loads(bench.exchange(tmp_path).plan_json())

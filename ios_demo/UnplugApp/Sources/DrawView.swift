@@ -16,6 +16,7 @@ struct DrawView: View {
       Form {
         Section("Base") {
           Button("Open a folder of unplug export") { folderIsOpen = true }
+          if let origin = screen.origin { Text(origin).font(.footnote) }
           if !screen.choices.isEmpty {
             Picker("Files", selection: $screen.choice) {
               ForEach(screen.choices, id: \.self) { Text($0.description).tag(Optional($0)) }
@@ -50,7 +51,7 @@ struct DrawView: View {
       }
     }
     .fileImporter(isPresented: $folderIsOpen, allowedContentTypes: [.folder]) { result in
-      if case .success(let place) = result, place.startAccessingSecurityScopedResource() { screen.open(place) }
+      if case .success(let place) = result, place.startAccessingSecurityScopedResource() { Task { await screen.open(place) } }
     }
   }
 
@@ -78,6 +79,7 @@ struct DrawView: View {
   @ViewBuilder private var picture: some View {
     switch screen.state {
     case .idle: Button("Draw") { Task { await screen.draw() } }
+    case .checking: ProgressView("Checking signature and files")
     case .drawing(let step):
       ProgressView(text(step))
       Button("Stop", role: .cancel) { screen.stop() }

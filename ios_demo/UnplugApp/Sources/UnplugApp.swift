@@ -45,7 +45,7 @@ final class AppModel {
     let (finder, decoder) = (VisionFaces(), SystemPhotographs())
     bundle = BundleScreen(DefaultsMemory(), home: support.appendingPathComponent("bundle"))
     age = AgeScreen(openers: openers, finder: finder, decoder: decoder, folder: caches.appendingPathComponent("models"))
-    draw = DrawScreen(openers: openers, finder: finder, decoder: decoder)
+    draw = DrawScreen(openers: openers, finder: finder, decoder: decoder, memory: DefaultsMemory())
     bench = BenchScreen(openers: openers, folder: caches.appendingPathComponent("benchmark")) { PhonePlatform() }
     let container = URL.documentsDirectory.deletingLastPathComponent()
     do {
@@ -65,7 +65,7 @@ final class AppModel {
     let scoped = place.startAccessingSecurityScopedResource()
     defer { if scoped { place.stopAccessingSecurityScopedResource() } }
     if FileManager.default.fileExists(atPath: place.appendingPathComponent(Pipeline.fileName).path) {
-      draw.open(place)
+      await draw.open(place)
     } else if ["pub", "pem", "json"].contains(place.pathExtension), let file = try? Data(contentsOf: place) {
       bundle.trust(file)
     } else {

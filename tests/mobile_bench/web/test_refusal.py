@@ -4,6 +4,7 @@ everything else why it does not.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -28,6 +29,16 @@ pytestmark = pytest.mark.nightly
 OPEN = "open ?repeats=1&iterations=2&warmup=1"
 IN_A_YEAR = "const now = Date.now; Date.now = () => now() + 366 * 864e5;"
 """For the page's clock; the browser's own is left."""
+IN_DECEMBER = """const now = Date.now, since = Date.UTC(2026, 11, 1) - now();
+Date.now = () => now() + since;"""
+"""When the signature of `GENERATOR` was made for."""
+GENERATOR = Path(__file__).parents[2] / "vectors" / "app" / "generator"
+BASES = {
+    "unsigned": "[data-verdict=no-bundle]",
+    "altered": "[data-verdict=wrong-size]",
+    "signed": "#go",
+}
+"""What is dropped, and what the page shows then."""
 NO_STORAGE = """
 globalThis.keep = Storage.prototype.setItem;
 Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); };
@@ -178,6 +189,32 @@ def test_the_screens_are_accessible_and_fit(
     pages = {name: value for name, value in visit.items() if name.startswith("axe ")}
     assert len(pages) == len(REFUSED) + 1 and not any(pages.values()), pages
     assert accepted["axe"] == [] and visit["narrow"] == 0
+
+
+def test_a_base_draws_where_its_signature_holds(
+    browser: Browser, built: Built, tmp_path: Path
+) -> None:
+    case = json.loads((GENERATOR / "signed.json").read_text())
+    own = (path for path in GENERATOR.rglob("*") if path.is_file())
+    files = {path.relative_to(GENERATOR).as_posix(): path.read_bytes() for path in own}
+    files = {
+        name: raw for name, raw in files.items() if name not in ("pictures.json", "signed.json")
+    }
+    zipped(files, tmp_path / "unsigned.zip", "FILES/")
+    files |= {name: base64.b64decode(text) for name, text in case["files"].items()}
+    zipped(files, tmp_path / "signed.zip", "small.unplug/")
+    zipped(files | {"pipeline.json": b"{}"}, tmp_path / "altered.zip")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(build.PAGE_VARIABLE, str(built.page))
+        write_site({}, tmp_path / "site", Guard(trust=PageTrust(keys=tuple(case["trust"]["keys"]))))
+    script = "open\nwait #pick-files\n"
+    for name, until in BASES.items():
+        script += f"files #pick-files | {tmp_path}/{name}.zip\nwait {until}\n"
+    script += "notes <- text .notes\nclick #go\nwait #record\naxe <- axe"
+    with served(tmp_path / "site") as url:
+        told = browser(url, script, timeout=180, init=IN_DECEMBER)
+    assert "release 7 of small, signed by the key 30a4972ea84f73f9" in told["notes"]
+    assert told["axe"] == []
 
 
 def test_where_nothing_can_be_remembered_nothing_runs(browser: Browser, place: Place) -> None:

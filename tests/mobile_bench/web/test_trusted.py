@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from tests.sdk.cli.calls import fail
 from tests.sdk.trust.bundle.test_bundle import make_bundle
+from tests.vectors.bundles.recipe import OURS, generator, pem, put
 
 from unplug.core import DeviceError
 from unplug.mobile_bench import Guard, PageTrust
@@ -80,8 +81,24 @@ def test_a_bundle_that_the_page_would_refuse_is_not_put_beside_it(
     assert "nothing to show" in fail("page", *out).line
     (tmp_path / "generator").mkdir()
     (tmp_path / "generator" / "pipeline.json").write_text("{}")
-    assert "it is a generator" in fail("page", tmp_path / "generator", *ours, *out).line
+    assert "Make it a bundle" in fail("page", tmp_path / "generator", *ours, *out).line
     assert not (tmp_path / "site").exists()
+
+
+def test_a_signed_generator_is_put_beside_it(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "ours.pub").write_text(pem(OURS))
+    for name, raw in generator(publication=put("expires", to=None)).files().items():
+        (tmp_path / "small" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "small" / name).write_bytes(raw)
+    words = ["page", str(tmp_path / "small"), "--trust", str(tmp_path / "ours.pub"), "--out"]
+    done = CliRunner().invoke(main, [*words, str(tmp_path / "site")])
+    assert done.exit_code == 0 and (tmp_path / "site" / "bundle.zip").is_file(), done.output
+    (tmp_path / "small" / "README.md").write_text("B card.\n")
+    assert "README.md was changed" in fail(*words, tmp_path / "other", code=1).line
+    (tmp_path / "small" / "model.sig").unlink()
+    (tmp_path / "small" / "README.md").write_text("A card.\n")
+    assert "it is not signed" in fail(*words, tmp_path / "other", code=1).line
+    assert not (tmp_path / "other").exists()
 
 
 def test_it_is_served_until_it_ends(page: Path, bundle: Path, tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ app gets one.
 ``bundle.json`` is of the form of ``tests/vectors/bundles``, its verdict ``valid``, and has beside
 it an answer of Python's: a picture and the outputs of the bundle's file for it. ``aligned.json`` is
 the same model in a bundle that says where eyes go and carries a decision: an app goes the whole
-way, from a photograph and its eyes to over, under or unsure.
+way, from a photograph and its eyes to over, under or unsure. ``generator/signed.json`` is what a
+signer puts beside the files of that folder.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any
 
 import numpy as np
 from tests.vectors.bundles.make import case
-from tests.vectors.bundles.recipe import Recipe
+from tests.vectors.bundles.recipe import GENERATOR, Recipe
+from tests.vectors.bundles.recipe import generator as base
 from tests.vectors.decision.make import record
 
 from unplug.core import Array
@@ -173,7 +175,20 @@ def aligned() -> dict[str, Any]:
     }
 
 
-MADE = {"bundle.json": made, "aligned.json": aligned}
+def signature() -> dict[str, Any]:
+    """Manifest and signature of the generator that lies in a folder of its own, valid beside it."""
+    folder = HERE / "generator"
+    own = {folder / "pipeline.json", *folder.glob("*/*")}
+    content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(own)}
+    files = base(content=content).files()
+    added = {name: files[name] for name in files.keys() - content.keys()}
+    return {
+        "what": "the signature of a generator",
+        **case("valid", added, schema=GENERATOR),
+    }
+
+
+MADE = {"bundle.json": made, "aligned.json": aligned, "generator/signed.json": signature}
 
 
 def text(name: str) -> str:

@@ -2,7 +2,8 @@
 tests.vectors.bundles.make FOLDER``.
 
 A case is one JSON file: ``files`` (base64 by path) or ``zip`` (base64), what the reader knows
-(``trust``, ``now``) and the ``verdict``. ``links`` are entries of a folder that are no files;
+(``trust``, ``now``, and the ``schema`` where that is another than ``unplug-bundle/2``) and the
+``verdict``. ``links`` are entries of a folder that are no files;
 readers of plain maps leave those cases out.
 """
 
@@ -21,18 +22,22 @@ from cryptography.hazmat.primitives.asymmetric import utils
 
 from .recipe import (
     CONTENT,
+    GENERATOR,
     INNER,
     ORDER,
     OURS,
     THEIRS,
+    UNET,
     Recipe,
     boasting,
     drop,
     encrypted,
+    generator,
     high,
     low,
     lying,
     named,
+    of_a_generator,
     other_payload,
     padded,
     pem,
@@ -537,6 +542,43 @@ def archives() -> dict[str, dict[str, Any]]:
     return made
 
 
+def generators() -> dict[str, dict[str, Any]]:
+    """Bases of exported files, and readers who expect one, but for the one who expects a model."""
+    recipes: dict[str, tuple[str, Recipe]] = {
+        "generator": ("valid", generator()),
+        "generator-changed-part": ("changed", generator(after=put(UNET, to=b"NOISE"))),
+        "generator-changed-pipeline": (
+            "changed",
+            generator(
+                after=lambda files: put("pipeline.json", to=files["pipeline.json"].swapcase())(
+                    files
+                )
+            ),
+        ),
+        "generator-missing-part": ("missing", generator(after=without(UNET))),
+        "generator-unlisted-part": ("unlisted", generator(after=put("unet/more.onnx", to=b"1"))),
+        "generator-another-key": ("unknown-key", generator(key=THEIRS)),
+        "generator-unsigned": ("unsigned", generator(after=without("model.sig"))),
+        "generator-outside": ("unsafe-name", generator(statement=named("../unet.onnx"))),
+        "generator-version-10": (
+            "wrong-version",
+            generator(manifest=lambda value: of_a_generator(value) | {"schema": f"{GENERATOR}0"}),
+        ),
+        "generator-that-is-a-model": ("wrong-version", Recipe()),
+    }
+    made = {
+        name: case(verdict, recipe.files(), schema=GENERATOR)
+        for name, (verdict, recipe) in recipes.items()
+    }
+    files = generator().files()
+    superseded = [sha256(files["manifest.json"])]
+    return {
+        **made,
+        "generator-superseded": case("superseded", files, schema=GENERATOR, superseded=superseded),
+        "generator-for-a-model": case("wrong-version", files),
+    }
+
+
 def corpus() -> dict[str, str]:
     """File name to text."""
     made = {name: case(verdict, recipe.files()) for name, verdict, recipe in OTHERS}
@@ -544,7 +586,7 @@ def corpus() -> dict[str, str]:
         for name, change in changes.items():
             value = {**CONTENT, **change} if step == "content" else change
             made[name] = case(verdict, Recipe(**{step: value}).files())
-    made |= {**policies(), **archives()}
+    made |= {**policies(), **archives(), **generators()}
     for name, value in made.items():
         value["what"] = name.replace("-", " ")
     return {

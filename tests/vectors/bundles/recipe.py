@@ -38,6 +38,8 @@ PUBLICATION = {
     "requests": ["2026-0017"],
 }
 INNER = "dsseEnvelope"
+MODELS, GENERATOR = "unplug-bundle/2", "unplug-generator-bundle/1"
+UNET = "unet/unet.fp32.onnx"
 Change = Callable[[Any], Any]
 
 
@@ -67,7 +69,7 @@ class Recipe:
             name: {"sha256": sha256(raw), "bytes": len(raw)} for name, raw in self.content.items()
         }
         manifest = {
-            "schema": "unplug-bundle/2",
+            "schema": MODELS,
             "publication": self.publication(dict(PUBLICATION)),
             "model_type": "age",
             "lineage": {
@@ -102,6 +104,43 @@ class Recipe:
 
 def sha256(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
+
+
+def exported() -> dict[str, bytes]:
+    """A base of exported files, of the fewest bytes that a bundle of one can have."""
+    parts = {
+        "text_encoder": ("text_encoder/text_encoder.fp32.onnx", b"words"),
+        "unet": (UNET, b"noise"),
+        "decoder": ("decoder/decoder.fp32.onnx", b"pixels"),
+    }
+    named = {
+        part: {
+            "files": [
+                {
+                    "target": "onnx",
+                    "precision": "fp32",
+                    "file": file,
+                    "sha256": sha256(raw),
+                    "bytes": len(raw),
+                }
+            ]
+        }
+        for part, (file, raw) in parts.items()
+    }
+    pipeline = {"schema": "unplug-pipeline/1", "name": "tiny", "plugins": {}, **named}
+    files = dict(parts.values()) | {f"{file}.json": b"{}\n" for file, _ in parts.values()}
+    return {**files, "README.md": b"A card.\n", "pipeline.json": dumps(pipeline)}
+
+
+def generator(**changes: Any) -> Recipe:
+    """The bundle of such a base."""
+    own = {"content": exported(), "publication": put("name", to="small")}
+    return Recipe(**{**own, "manifest": of_a_generator, **changes})
+
+
+def of_a_generator(value: Any) -> Any:
+    kept = {key: value[key] for key in ("publication", "files")}
+    return {"schema": GENERATOR, "erasure": None, "gates": [], **kept}
 
 
 def statement(resources: Mapping[str, str]) -> dict[str, Any]:

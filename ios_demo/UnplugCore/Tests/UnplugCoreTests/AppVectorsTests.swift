@@ -275,7 +275,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
   /// The screen offers the variants, takes over what suits them, and draws another picture with each.
   @MainActor func testTheDrawScreenWithVariants() async throws {
     let screen = DrawScreen(openers: [try onnx()], finder: Faces(found: []), decoder: MadeUp())
-    screen.open(vectors.appendingPathComponent("app/variants"))
+    await screen.open(vectors.appendingPathComponent("app/variants"))
     XCTAssertEqual(screen.variants, ["few-steps", "style"])
     screen.prompt = "a child"
     var drawn: [Picture] = []
@@ -296,7 +296,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     await screen.draw()
     guard case .failed(let why) = screen.state else { return XCTFail("\(screen.state)") }
     XCTAssertTrue(why.contains("style and clown-nose and eye-patch"), why)
-    screen.open(vectors.appendingPathComponent("app/generator"))
+    await screen.open(vectors.appendingPathComponent("app/generator"))
     XCTAssertNil(screen.variant)
     XCTAssertEqual(screen.variants, [])
   }
@@ -369,7 +369,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     let decoder = MadeUp(found: PhotographFacts(width: 32, height: 32, orientation: 1), stored: photograph)
     let finder = Faces(found: [FoundFace(points: [SIMD2(0, 0), SIMD2(32, 32)], outline: outline)])
     let screen = DrawScreen(openers: [try onnx()], finder: finder, decoder: decoder)
-    screen.open(vectors.appendingPathComponent("app/generator"))
+    await screen.open(vectors.appendingPathComponent("app/generator"))
     XCTAssertEqual(screen.choice, DrawChoice(target: "onnx", precision: "fp32", delegate: "cpu"))
     XCTAssertEqual(screen.plugins, ["canny"])
     screen.prompt = "a child"
@@ -405,7 +405,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
   @MainActor func testAStopInTheMiddle() async throws {
     let opener = Halting(opener: try onnx())
     let screen = DrawScreen(openers: [opener], finder: Faces(found: []), decoder: MadeUp())
-    screen.open(vectors.appendingPathComponent("app/generator"))
+    await screen.open(vectors.appendingPathComponent("app/generator"))
     let drawing = Task { await screen.draw() }
     while screen.state != .drawing(.step(2, 4)) {
       if case .failed(let line) = screen.state { return XCTFail(line) }

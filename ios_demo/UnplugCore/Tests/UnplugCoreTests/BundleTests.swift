@@ -16,7 +16,8 @@ final class BundleTests: XCTestCase {
         let given = try XCTUnwrap(item["files"]?.object)
         for name in given.keys { files[name] = Data(try item.at("files").data(name)) }
       }
-      let found = try verify(files, trust, now: now)
+      let schema = try item["schema"]?.string.map { try XCTUnwrap(Schema(rawValue: $0)) } ?? .models
+      let found = try verify(files, trust, now: now, schema: schema)
       XCTAssertEqual(found.files, files, "the bytes verified are the bytes used")
       return "valid"
     } catch let refused as Refused { return refused.verdict.rawValue }

@@ -101,8 +101,55 @@ final class ScreenTests: XCTestCase, @unchecked Sendable {
     await screen.draw()
     guard case .failed(let line) = screen.state else { return XCTFail("\(screen.state)") }
     XCTAssertTrue(line.contains("No base is open"), line)
-    screen.open(FileManager.default.temporaryDirectory.appendingPathComponent("nothing"))
+    await screen.open(FileManager.default.temporaryDirectory.appendingPathComponent("nothing"))
     guard case .failed = screen.state else { return XCTFail("\(screen.state)") }
+  }
+
+  /// The tiny generator with its signature, as a folder of its own, and the publisher's key.
+  private func signedBase() throws -> (URL, Data, String) {
+    let item = try vectorJson("app/generator/signed.json")
+    let (place, manager) = (temporary(), FileManager.default)
+    try manager.copyItem(at: vectors.appendingPathComponent("app/generator"), to: place)
+    for name in ["pictures.json", "signed.json"] { try manager.removeItem(at: place.appendingPathComponent(name)) }
+    for name in ["manifest.json", "model.sig"] as [ExactText] {
+      try Data(item.at("files").data(name)).write(to: place.appendingPathComponent(name.string))
+    }
+    let key = try XCTUnwrap(item["trust"]?["keys"]?.list?[0].string)
+    return (place, Data(key.utf8), sha256Hex(Data(try item.at("files").data("manifest.json"))))
+  }
+
+  @MainActor func testABaseThatIsSignedOpensByItsSignatureAlone() async throws {
+    let (place, key, id) = try signedBase()
+    defer { try? FileManager.default.removeItem(at: place) }
+    let memory = Remembered()
+    var time = now
+    let screen = DrawScreen(openers: [], finder: Faces(found: []), decoder: MadeUp(), memory: memory, now: { time })
+    func line() -> String { if case .failed(let line) = screen.state { line } else { "\(screen.state)" } }
+    await screen.open(place)
+    XCTAssertTrue(line().contains("trusts no key"), line())
+    try TrustStore(memory).take(key)
+    await screen.open(place)
+    XCTAssertEqual(screen.origin, "Release 7 of small, signed by the key 30a4972ea84f73f9.")
+    XCTAssertEqual(screen.plugins, ["canny"])
+    let unet = place.appendingPathComponent("unet/guided_unet.fp32.onnx")
+    var bytes = try Data(contentsOf: unet)
+    bytes[30] ^= 1
+    try bytes.write(to: unet)
+    await screen.open(place)
+    XCTAssertTrue(line().hasSuffix("was changed (changed)."), line())
+    bytes[30] ^= 1
+    try bytes.write(to: unet)
+    time = 1_809_129_600
+    await screen.open(place)
+    XCTAssertTrue(line().contains("it expired at 2027-05-01"), line())
+    time = now
+    let hint = try PublicKey(pem: String(decoding: key, as: UTF8.self)).hint
+    memory["seen \(hint) small"] = Data(canonical(Trust(keys: [], name: "small", superseded: [id]).memory))
+    await screen.open(place)
+    XCTAssertTrue(line().hasSuffix("(superseded)."), line())
+    try FileManager.default.removeItem(at: place.appendingPathComponent("model.sig"))
+    await screen.open(place)
+    XCTAssertEqual(screen.origin, "Nobody signed it; its files match pipeline.json.")
   }
 
   func testAHeadlessBenchmark() throws {

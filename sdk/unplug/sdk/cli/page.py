@@ -45,7 +45,7 @@ def page(
     common: Common,
 ) -> Outcome:
     """Let a browser draw with FILES, what `unplug export` made of a whole base; or run FILES, a
-    signed bundle, with --trust.
+    signed bundle of models or of such a base, with --trust.
 
     Everything happens in the browser, on WebAssembly or WebGPU; no word and no picture comes back.
     Of a base only the LiteRT and ONNX files are taken, and each is checked against its hash first.
@@ -114,20 +114,23 @@ def _generator(files: Path | None) -> Path:
 def _guard(trust: Trust, bundle: Path | None, temporary: Path) -> Guard:
     """What the page trusts; a bundle that is put beside it must be one that the page would run now."""
     from unplug.mobile_bench import Guard, PageTrust
-    from unplug.trust.bundle import open_source, pack_bundle, verify
+    from unplug.trust.bundle import (
+        holds_generator,
+        open_source,
+        pack_bundle,
+        verify,
+        verify_generator,
+    )
 
-    if bundle is not None and bundle.is_dir() and (bundle / "pipeline.json").is_file():
-        raise InputError(
-            str(bundle),
-            "it is a generator, which has no signature",
-            "Leave out --trust, or give a signed bundle",
-        )
     packed = None
     if bundle is not None:
         packed = temporary / "bundle.zip"
         pack_bundle(bundle, packed)
-        with open_source(packed) as source:
-            verify(source, trust)
+        if holds_generator(packed):
+            verify_generator(packed, trust)
+        else:
+            with open_source(packed) as source:
+                verify(source, trust)
     trusted = PageTrust(
         keys=tuple(key.pem for key in trust.keys),
         name=trust.name,

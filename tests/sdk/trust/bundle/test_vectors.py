@@ -1,6 +1,4 @@
-"""The corpus of ``tests/vectors/bundles``: every bundle has the verdict that is written there, in
-Python and in TypeScript.
-"""
+"""The corpus of ``tests/vectors/bundles``: every bundle has the verdict that is written there."""
 
 from __future__ import annotations
 
@@ -13,7 +11,15 @@ from typing import Any
 import pytest
 from tests.vectors.bundles.make import corpus
 
-from unplug.trust.bundle import VERDICTS, Refused, Trust, open_source, verify
+from unplug.trust.bundle import (
+    VERDICTS,
+    Refused,
+    Trust,
+    open_source,
+    verify,
+    verify_generator,
+)
+from unplug.trust.bundle.manifest import SCHEMA
 from unplug.trust.bundle.p256 import public_key
 
 FOLDER = Path(__file__).parents[3] / "vectors" / "bundles"
@@ -53,7 +59,7 @@ def verdict(case: dict[str, Any], folder: Path) -> str:
     now = datetime.strptime(case["now"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     try:
         with open_source(written(case, folder)) as source:
-            verified = verify(source, trust_of(case), now=now)
+            verified = verify(source, trust_of(case), now=now, schema=case.get("schema", SCHEMA))
             assert verified.read("README.md"), "the bytes verified are the bytes used"
     except Refused as refused:
         return refused.verdict
@@ -64,6 +70,13 @@ def verdict(case: dict[str, Any], folder: Path) -> str:
 def test_every_bundle_has_its_verdict(path: Path, tmp_path: Path) -> None:
     case = json.loads(path.read_text())
     assert verdict(case, tmp_path) == case["verdict"]
+
+
+def test_the_base_of_the_corpus_is_one(tmp_path: Path) -> None:
+    case = json.loads((FOLDER / "generator.json").read_text())
+    now = datetime(2026, 12, 1, tzinfo=UTC)
+    manifest = verify_generator(written(case, tmp_path), trust_of(case), now=now)
+    assert manifest.publication is not None and manifest.publication.name == "small"
 
 
 def unpacked(text: str) -> dict[str, Any]:

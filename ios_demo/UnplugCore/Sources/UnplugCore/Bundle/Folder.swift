@@ -2,8 +2,10 @@ import Foundation
 
 /// Every plain file below a folder by its path, read whole; links, pipes and devices are refused, not followed.
 ///
+/// - Parameter mapped: files over 8 MB are mapped instead, for folders larger than any zip file: whoever uses one checks it again.
 /// - Throws: `Refused` (`link`, `too-many`, `too-large`), `Failure` where nothing can be read.
-public func readFolder(_ folder: URL) throws -> [ExactText: Data] {
+public func readFolder(_ folder: URL, mapped: Bool = false) throws -> [ExactText: Data] {
+  let most = mapped ? 8 << 30 : Zip.maxBytes
   let manager = FileManager.default
   var (found, waiting) = ([ExactText: Data](), [""])
   var (seen, total) = (0, 0)
@@ -21,9 +23,12 @@ public func readFolder(_ folder: URL) throws -> [ExactText: Data] {
       switch facts?[.type] as? FileAttributeType {
       case .typeDirectory?: waiting.append(path)
       case .typeRegular?:
-        total += (facts?[.size] as? NSNumber)?.intValue ?? 0
-        try need(total <= Zip.maxBytes, .tooLarge, "it is larger than \(Zip.maxBytes >> 20) MB")
-        guard let data = try? Data(contentsOf: place) else { throw Failure("The bundle", "\(path) cannot be read", "Copy it here again") }
+        let size = (facts?[.size] as? NSNumber)?.intValue ?? 0
+        total += size
+        try need(total <= most, .tooLarge, "it is larger than \(most >> 20) MB")
+        guard let data = try? Data(contentsOf: place, options: mapped && size > maxSmall ? .mappedIfSafe : []) else {
+          throw Failure("The bundle", "\(path) cannot be read", "Copy it here again")
+        }
         found[ExactText(path)] = data
       default: throw Refused(.link, "\(path) is a link or no plain file")
       }

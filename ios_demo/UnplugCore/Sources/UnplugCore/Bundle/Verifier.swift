@@ -11,6 +11,13 @@ public struct Verified: Sendable {
   public let files: [ExactText: Data]
 }
 
+/// What a bundle holds, by the schema of its manifest.
+public enum Schema: String, Sendable {
+  case models = "unplug-bundle/2"
+  /// A base of exported files, with `pipeline.json`.
+  case generator = "unplug-generator-bundle/1"
+}
+
 /// The verifier of signed bundles, step by step as docs/bundles.md has it: the first step that fails gives the verdict.
 ///
 /// Nothing of a bundle is believed before its signature, cheap steps come first, and no file is hashed before its size.
@@ -19,8 +26,9 @@ public struct Verified: Sendable {
 ///   - files: every file by its path, as `Zip.read` or `readFolder` gives them.
 ///   - trust: whom and what the reader knows.
 ///   - now: seconds since 1970.
+///   - schema: of the manifest.
 /// - Throws: `Refused`.
-public func verify(_ files: [ExactText: Data], _ trust: Trust, now: Int) throws -> Verified {
+public func verify(_ files: [ExactText: Data], _ trust: Trust, now: Int, schema: Schema = .models) throws -> Verified {
   try need(files.count <= Names.maxFiles + 2, .tooMany, "it has more than \(Names.maxFiles) files")  // 1
   try Names.check(files.keys.sorted())
   guard let raw = files[Names.manifest] else { throw Refused(.noBundle, "there is no \(Names.manifest) in it") }  // 2
@@ -32,21 +40,21 @@ public func verify(_ files: [ExactText: Data], _ trust: Trust, now: Int) throws 
   try need(raw.count <= maxSmall, .tooLarge, "\(Names.manifest) is larger than \(maxSmall) bytes")
   let id = sha256Hex(raw)  // 7
   try need(digests[Names.manifest] == ExactText(id), .changed, "\(Names.manifest) is not the one that was signed")
-  let manifest = try readManifest(raw, digests)
+  let manifest = try readManifest(raw, digests, schema)
   try checkAllowed(id, manifest.said, trust, now)  // 8
   try checkContents(files, digests, manifest.sizes)  // 9
   return Verified(id: id, hint: envelope.hint, publication: manifest.said, manifest: manifest.value, files: files)
 }
 
-private let maxSmall = 8 << 20
+let maxSmall = 8 << 20
 
 /// Step 7: the canonical manifest, which says of the same files what the signed statement says.
-private func readManifest(_ raw: Data, _ digests: [ExactText: ExactText]) throws
+private func readManifest(_ raw: Data, _ digests: [ExactText: ExactText], _ schema: Schema) throws
   -> (value: Json, said: Publication, sizes: [ExactText: Int])
 {
   let value = try parsed(raw, .manifest, "\(Names.manifest)")
   try need(canonical(value) == Array(raw), .manifest, "\(Names.manifest) is in another spelling than RFC 8785's")
-  try need(value["schema"] == .text("unplug-bundle/2"), .wrongVersion, "\(Names.manifest) is not of the schema unplug-bundle/2")
+  try need(value["schema"] == .text(ExactText(schema.rawValue)), .wrongVersion, "\(Names.manifest) is not of the schema \(schema.rawValue)")
   guard let listed = value["files"]?.object, let said = Publication(value["publication"]) else {
     throw Refused(.manifest, "\(Names.manifest) says not what was published, or lists no files")
   }
@@ -64,7 +72,7 @@ private func readManifest(_ raw: Data, _ digests: [ExactText: ExactText]) throws
 }
 
 /// Step 8: the product that is expected, not expired, not taken back, not older than what was seen.
-private func checkAllowed(_ id: String, _ said: Publication, _ trust: Trust, _ now: Int) throws {
+func checkAllowed(_ id: String, _ said: Publication, _ trust: Trust, _ now: Int) throws {
   if let name = trust.name, ExactText(name) != ExactText(said.name) {
     throw Refused(.anotherProduct, "it is \(said.name), and \(name) is expected")
   }

@@ -236,9 +236,10 @@ public struct Generator: Sendable {
   public let folder: URL
   public let pipeline: Pipeline
 
-  public init(_ folder: URL) throws {
+  /// - Parameter signed: its bundle, where somebody signed it: then what it holds is what was signed.
+  public init(_ folder: URL, _ signed: Verified? = nil) throws {
     let path = folder.appendingPathComponent(Pipeline.fileName)
-    guard let data = try? Data(contentsOf: path) else {
+    guard let data = signed?.files[ExactText(Pipeline.fileName)] ?? (try? Data(contentsOf: path)) else {
       throw Failure(folder.lastPathComponent, "it has no pipeline.json", "Give a folder that unplug export wrote")
     }
     (self.folder, pipeline) = (folder, try Pipeline(data))

@@ -63,6 +63,7 @@ public enum DrawStep: Equatable, Sendable {
 public final class DrawScreen {
   public enum State: Equatable {
     case idle
+    case checking
     case drawing(DrawStep?)
     case drawn(Picture)
     case stopped
@@ -71,6 +72,8 @@ public final class DrawScreen {
 
   public private(set) var state = State.idle
   public private(set) var generator: Generator?
+  /// Who vouches for the base that is open.
+  public private(set) var origin: String?
   /// Packs that the words switched on, words that the base has to spell, and whether it read only the beginning.
   public private(set) var hint: String?
   public var prompt = ""
@@ -90,21 +93,48 @@ public final class DrawScreen {
   private let finder: any FaceFinder
   private let decoder: any PhotographDecoder
   private let painter = Painter()
+  private let store: TrustStore?
+  private let now: () -> Int
   private var task: Task<Drawn, any Error>?
 
-  public init(openers: [any Opener], finder: any FaceFinder, decoder: any PhotographDecoder) {
+  /// - Parameters:
+  ///   - memory: with the keys that the app trusts; without one nothing opens that is signed.
+  ///   - now: seconds since 1970.
+  public init(
+    openers: [any Opener], finder: any FaceFinder, decoder: any PhotographDecoder, memory: (any Memory)? = nil,
+    now: @escaping () -> Int = { Int(Date().timeIntervalSince1970) }
+  ) {
     (self.openers, self.finder, self.decoder) = (openers, finder, decoder)
+    (store, self.now) = (memory.map { TrustStore($0) }, now)
   }
 
-  /// Opens a folder that `unplug export` wrote.
-  public func open(_ folder: URL) {
+  /// Opens a folder that `unplug export` wrote; one with a signature only where that holds and is of a trusted key.
+  public func open(_ folder: URL) async {
     do {
-      let found = try Generator(folder)
+      let signed = try await verified(folder)
+      let found = try Generator(folder, signed)
+      if let signed { try store?.admit(signed, now: now()) }
       (generator, plugin, variant) = (found, nil, nil)
+      origin = signed.map { told($0) } ?? "Nobody signed it; its files match pipeline.json."
       suit()
       choice = choices.first
       state = choice == nil ? .failed("The base has no files that this app can run; export it with --to coreml.") : .idle
     } catch { state = .failed(line(of: error)) }
+  }
+
+  /// Nothing where nobody signed it.
+  private func verified(_ folder: URL) async throws -> Verified? {
+    guard FileManager.default.fileExists(atPath: folder.appendingPathComponent("\(Names.signature)").path) else { return nil }
+    guard let trust = try store?.trustOfBases() else {
+      throw Failure("The base", "it is signed, and this app trusts no key yet", "Give it the publisher's .pub file first")
+    }
+    state = .checking
+    let time = now()
+    return try await Task.detached { try verify(readFolder(folder, mapped: true), trust, now: time, schema: .generator) }.value
+  }
+
+  private func told(_ signed: Verified) -> String {
+    "Release \(signed.publication.release) of \(signed.publication.name), signed by the key \(signed.hint.prefix(16))."
   }
 
   /// What the base and this app offer together.

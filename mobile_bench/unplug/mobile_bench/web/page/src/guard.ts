@@ -1,7 +1,8 @@
 // A page made with --trust: it runs signed bundles only, and none that a newer one, seen here before, took the place of.
 import type { Files } from "./bundle";
+import { PIPELINE } from "./draw/pipeline";
 import { sha256 as sha256Anywhere } from "./sha256";
-import { checkAllowed, type Publication, type Trust, type Verified, verify } from "./signed";
+import { checkAllowed, GENERATOR, MODELS, type Publication, type Trust, type Verified, verify } from "./signed";
 import { type Bytes, timeOf } from "./strict";
 
 /** unplug-page-trust/2: whom the page trusts, and whether a bundle lies beside it. */
@@ -91,7 +92,8 @@ export class Guard {
   /** Checks signature and files, and that no newer release was seen. Throws a `Refusal`. */
   async check(files: Files, now = Date.now()): Promise<Passed> {
     if (!globalThis.crypto?.subtle) throw new Refusal(new InsecurePage("browsers check signatures on pages that came over https or from this machine"), null);
-    const verified = await verify(files, this.trust, now).catch((why: Error) => Promise.reject(new Refusal(why, null)));
+    const schema = files.has(PIPELINE) ? GENERATOR : MODELS;
+    const verified = await verify(files, this.trust, now, schema).catch((why: Error) => Promise.reject(new Refusal(why, null)));
     try {
       this.remember(verified, now);
     } catch (error) {

@@ -7,7 +7,6 @@ import { PIPELINE } from "./draw/pipeline";
 import { type Dropped, readAll } from "./dropped";
 import { Guard, type Passed, Refusal } from "./guard";
 import { offline } from "./offline";
-import { Refused } from "./signed";
 import { Beat, postReport, postRow, servedOffer } from "./served";
 import { Studio } from "./studio/studio";
 import type { DeviceFacts, Offer, Plan } from "./types";
@@ -73,13 +72,14 @@ function changes(): Partial<Plan> {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 
+const BY_HASH = "every file is checked against its SHA-256 in pipeline.json; no signature was checked.";
+
 /** A generator draws; its parts can be timed one by one. */
-async function drawing(read: ReadFile, facts: DeviceFacts, bar: Tabs, note: string): Promise<void> {
+async function drawing(read: ReadFile, facts: DeviceFacts, bar: Tabs, notes: string[]): Promise<void> {
   const generator = await openGenerator(read);
   const threads = Math.min(navigator.hardwareConcurrency || 1, MOST_THREADS);
-  const { pipeline } = generator;
-  const notes = [`${pipeline.name}: every file is checked against its SHA-256 in pipeline.json; nothing is signed.`, note];
-  const studio = new Studio(byId("draw"), generator, facts, threads, notes);
+  const [first = "", ...more] = notes;
+  const studio = new Studio(byId("draw"), generator, facts, threads, [`${generator.pipeline.name}: ${first}`, ...more]);
   document.documentElement.dataset["page"] = "draw";
   byId("title").textContent = "Draw on this device";
   byId("lede").textContent = "Words in, a picture out. All of it happens here, in your browser: no word and no picture leaves this device.";
@@ -112,7 +112,7 @@ function dropped(facts: DeviceFacts, bar: Tabs): void {
     alertLine(null);
     try {
       const found = await files;
-      if (isGenerator(found.keys())) return await drawing(fromFiles(found), facts, bar, "Files that were dropped are not kept: drop them again next time.");
+      if (isGenerator(found.keys())) return await drawing(fromFiles(found), facts, bar, [BY_HASH, "Files that were dropped are not kept: drop them again next time."]);
       const offer = await bundleOffer(await readAll(found), changes());
       benchPanel(byId("bench"), offer, facts, fileSink);
       offerDemo(offer, facts, bar);
@@ -134,26 +134,26 @@ function watch({ ends }: Passed): void {
 function guarded(guard: Guard, facts: DeviceFacts, bar: Tabs): Promise<void> {
   byId("lede").textContent = "Only models that their publisher signed run here, and none that is older than one that ran here before. Nothing is sent anywhere.";
   const panel = byId("bench");
-  const drop = (): HTMLElement => dropZone((files) => void take(() => files.then(readDropped)), SIGNED_ONLY);
+  const drop = (): HTMLElement => dropZone((files) => void take(() => files.then(readAll)), SIGNED_ONLY);
   const take = async (read: () => Promise<Map<string, Uint8Array<ArrayBuffer>>>): Promise<void> => {
     alertLine(null);
     bar.only("bench");
     panel.replaceChildren(el("p", { class: "soft" }, "Checking the signature …"));
     try {
       const passed = await guard.check(unwrapped(await read()));
+      watch(passed);
+      if (passed.files.has(PIPELINE)) {
+        const files = new Map([...passed.files].map(([path, bytes]) => [path, new Blob([bytes])]));
+        return await drawing(fromFiles(files), facts, bar, passed.notes);
+      }
       const offer = await bundleOffer(passed.files, changes(), passed.notes);
       benchPanel(panel, offer, facts, fileSink);
       offerDemo(offer, facts, bar);
-      watch(passed);
     } catch (error) {
       if (error instanceof Refusal) return refusalScreen(panel, error, () => void take(read), drop());
       panel.replaceChildren(drop());
       alertLine(message(error));
     }
-  };
-  const readDropped = (found: Dropped): Promise<Map<string, Uint8Array<ArrayBuffer>>> => {
-    if (isGenerator(found.keys())) throw new Refusal(new Refused("unsigned", "a generator has hashes and no signature"), null);
-    return readAll(found);
   };
   return guard.bundle().then((bytes) => (bytes === null ? panel.replaceChildren(drop()) : take(() => readZip(bytes))));
 }
@@ -173,7 +173,7 @@ async function start(bar: Tabs): Promise<void> {
   const address = given ?? (await besides());
   if (address === null) return dropped(facts, bar);
   byId("bench").replaceChildren(el("p", { class: "soft" }, "Opening the generator …"));
-  await drawing(fromAddress(address, document.baseURI), facts, bar, await offline(alertLine));
+  await drawing(fromAddress(address, document.baseURI), facts, bar, [BY_HASH, await offline(alertLine)]);
 }
 
 async function main(): Promise<void> {

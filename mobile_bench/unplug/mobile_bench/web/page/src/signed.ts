@@ -42,6 +42,8 @@ export interface Verified {
   files: Files;
 }
 
+/** The schema of a bundle of models, and of one of a base of exported files. */
+export const [MODELS, GENERATOR] = ["unplug-bundle/2", "unplug-generator-bundle/1"] as const;
 const MANIFEST = "manifest.json";
 const SIGNATURE = "model.sig";
 const MAX_FILES = 4096;
@@ -170,10 +172,10 @@ function isPublication(said: Json | undefined): said is Dict & Publication {
 }
 
 /** Step 7: the canonical manifest, which says of the same files what the signed statement says. */
-function readManifest(bytes: Bytes, files: Map<string, string>): { value: Dict; said: Publication; sizes: Map<string, number> } {
+function readManifest(bytes: Bytes, files: Map<string, string>, schema: string): { value: Dict; said: Publication; sizes: Map<string, number> } {
   const value = parsed(bytes, "manifest", MANIFEST);
   need(canonical(value) === new TextDecoder().decode(bytes), "manifest", `${MANIFEST} is in another spelling than RFC 8785's`);
-  need(isDict(value) && value.schema === "unplug-bundle/2", "wrong-version", `${MANIFEST} is not of the schema unplug-bundle/2`);
+  need(isDict(value) && value.schema === schema, "wrong-version", `${MANIFEST} is not of the schema ${schema}`);
   const { files: listed, publication: said } = value;
   need(isDict(listed) && isPublication(said), "manifest", `${MANIFEST} says not what was published, or lists no files`);
   const sizes = new Map<string, number>();
@@ -212,8 +214,9 @@ async function checkContents(files: Files, digests: Map<string, string>, sizes: 
  * @param files every file by its path, as it was dropped or unpacked
  * @param trust whom and what the reader knows
  * @param now milliseconds since 1970
+ * @param schema of the manifest
  */
-export async function verify(files: Files, trust: Trust, now = Date.now()): Promise<Verified> {
+export async function verify(files: Files, trust: Trust, now = Date.now(), schema: string = MODELS): Promise<Verified> {
   need(files.size <= MAX_FILES + 2, "too-many", `more than ${MAX_FILES} files`); // 1
   checkNames([...files.keys()].sort(byCodePoint));
   const [manifest, signature] = [files.get(MANIFEST), files.get(SIGNATURE)]; // 2
@@ -226,7 +229,7 @@ export async function verify(files: Files, trust: Trust, now = Date.now()): Prom
   need(manifest.length <= MAX_BYTES, "too-large", `${MANIFEST} is larger than ${MAX_BYTES} bytes`);
   const id = await sha256(manifest); // 7
   need(digests.get(MANIFEST) === id, "changed", `${MANIFEST} is not the one that was signed`);
-  const { value, said, sizes } = readManifest(manifest, digests);
+  const { value, said, sizes } = readManifest(manifest, digests, schema);
   checkAllowed(id, said, trust, now); // 8
   await checkContents(files, digests, sizes); // 9
   return { id, hint: found.hint, publication: said, manifest: value, files };

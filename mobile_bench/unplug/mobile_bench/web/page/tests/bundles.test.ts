@@ -11,6 +11,7 @@ interface Case {
   what: string;
   verdict: string;
   now: string;
+  schema?: string;
   trust: Trust;
   files?: Record<string, string>;
   links?: string[];
@@ -26,7 +27,7 @@ async function verdict(item: Case): Promise<string> {
     const files = item.zip === undefined
       ? new Map(Object.entries(item.files!).map(([name, text]) => [name, bytes(text)]))
       : await readZip(bytes(item.zip)).catch((error: unknown) => { throw new Refused("archive", String(error)); });
-    const found = await verify(files, item.trust, Date.parse(item.now));
+    const found = await verify(files, item.trust, Date.parse(item.now), item.schema);
     assert.equal(found.files, files, "the bytes verified are the bytes used");
     return "valid";
   } catch (error) {

@@ -16,7 +16,7 @@ class DemoApp : Application() {
     val work = Work()
     val engines = Engines()
     val shelf by lazy { Shelf(File(filesDir, "bundles"), ::asset) { now() } }
-    val generators by lazy { GeneratorShelf(File(filesDir, "generator")) }
+    val generators by lazy { GeneratorShelf(File(filesDir, "generator"), shelf) }
 
     /** The time, by which bundles expire. */
     var now: () -> Instant = Instant::now

@@ -1,7 +1,9 @@
 package dev.unplug.demo
 
 import ai.unplug.core.bundle.PublicKey
+import ai.unplug.core.bundle.Refused
 import ai.unplug.core.bundle.Trust
+import ai.unplug.core.bundle.Verdict
 import ai.unplug.core.sha256
 import ai.unplug.core.text
 import android.app.Activity
@@ -10,6 +12,7 @@ import android.content.Intent
 import android.net.Uri
 import dev.unplug.demo.bundle.BundleActivity
 import dev.unplug.demo.bundle.BundleState
+import dev.unplug.demo.draw.DrawState
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertNotNull
 import org.junit.Assert.assertNull
@@ -164,6 +167,47 @@ class BundleTest : OnPhone() {
         shadowOf(screen).receiveResult(screen.started(), Activity.RESULT_OK, Intent().setData(fileOf("k.pub", "no key".toByteArray())))
         settle()
         assertTrue(screen.alert().orEmpty(), screen.alert().orEmpty().startsWith("Public key: it is no PEM text."))
+    }
+
+    @Test
+    fun `a generator that is signed opens by its signature alone, and says whose it is`() {
+        settleIn()
+        val files = signedGenerator()
+        val unet = files.keys.single { "unet.fp32.onnx" in it && !it.endsWith(".json") }
+        val wrong =
+            mapOf(
+                files + (unet to files.getValue(unet).reversedArray()) to "$unet was changed",
+                files - unet to "$unet is missing",
+                files + ("unet/more.onnx" to ByteArray(1)) to "unet/more.onnx is not in manifest.json",
+                files + ("manifest.json" to zip) to "manifest.json is not the one that was signed",
+                files.mapKeys { "tiny/${it.key}" } to "no manifest.json in it",
+            )
+        for ((bad, why) in wrong) {
+            assertEquals("Bundle: $why. Do not use it; get it again from whoever published it.", taken(zipOf(bad)).line)
+            assertNull("what is here stays", app.generators.open().signed)
+        }
+        assertNull(taken(zipOf(files)).line)
+        val words = open(BundleActivity::class.java).get().words()
+        val told = "Release 7 of small\nSigned by ${key.hint.take(16)}\nValid until 2027-05-01\n"
+        assertTrue(words.toString(), words.any { told in it })
+        app.generators.open().file("unet", "onnx", "fp32")
+    }
+
+    @Test
+    fun `a signed generator closes when it expires, when its key goes, and when a newer one took its place`() {
+        settleIn(generator = false)
+        taken(zipOf(signedGenerator()))
+        assertNull(app.generators.look()?.error)
+        clock("2027-05-01T00:00:00Z")
+        assertEquals(Verdict.EXPIRED, (app.generators.look()?.error as Refused).verdict)
+        clock(AGE_BUNDLE["now"].string)
+        val id = sha256(signedGenerator().getValue("manifest.json"))
+        File(app.filesDir, "bundles/seen/small.json").writeText(Trust(listOf(key), "small", superseded = setOf(id)).json().text())
+        assertEquals("Bundle: a newer release took its place. Get the newest release.", DrawState(app).also { settle() }.line)
+        state().distrust(key)
+        settle()
+        assertEquals(Verdict.UNKNOWN_KEY, (app.generators.look()?.error as Refused).verdict)
+        assertTrue(open(BundleActivity::class.java).get().words().any { "signed by an unknown key" in it })
     }
 
     @Test

@@ -261,7 +261,7 @@ class DrawTest : OnPhone() {
         for ((bytes, words) in bad) {
             val error = runCatching { app.generators.take(File(app.cacheDir, "bad.zip").apply { writeBytes(bytes) }) }.exceptionOrNull()
             assertTrue("$error", error?.message.orEmpty().startsWith(words))
-            assertEquals(4, app.generators.partsOrNull()?.size)
+            assertEquals(4, app.generators.look()?.folder?.pipeline?.parts?.size)
         }
         assertFalse(File(app.filesDir.parentFile, "out.onnx").exists())
     }

@@ -86,5 +86,12 @@ fun generatorZip(root: File = Vectors.file("app/generator")): File {
     return File(app.cacheDir, "tiny.zip").apply { writeBytes(zipOf(files.associate { "tiny/${it.relativeTo(root).path}" to it.readBytes() })) }
 }
 
+/** The tiny generator as its publisher signed it. */
+fun signedGenerator(): Map<String, ByteArray> {
+    val root = Vectors.file("app/generator")
+    val own = root.walk().filter { it.isFile && it.name !in listOf("pictures.json", "signed.json") }
+    return own.associate { it.relativeTo(root).path to it.readBytes() } + Vectors.json("app/generator/signed.json").files
+}
+
 /** A photograph of the vectors as a file. */
 fun photoUri(): Uri = fileOf("photo.png", encoded(PHOTO.bitmap()))

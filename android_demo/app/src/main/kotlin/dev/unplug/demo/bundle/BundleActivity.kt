@@ -1,6 +1,7 @@
 package dev.unplug.demo.bundle
 
 import ai.unplug.core.bundle.PublicKey
+import ai.unplug.core.draw.GeneratorFolder
 import android.app.AlertDialog
 import android.content.ActivityNotFoundException
 import android.content.Intent
@@ -13,6 +14,7 @@ import dev.unplug.demo.R
 import dev.unplug.demo.Screen
 import dev.unplug.demo.line
 import dev.unplug.demo.show
+import java.time.Instant
 import ai.unplug.core.bundle.Bundle as Models
 
 /** What is on the phone, who signed it, and whom the phone trusts. */
@@ -71,7 +73,7 @@ class BundleActivity : Screen<BundleState>() {
         model.kept.forEach { showKept(bundles, it) }
         model.generator?.let {
             val action = getString(R.string.bundle_remove) to { model.removeGenerator() }
-            bundles.addFacts(getString(R.string.bundle_generator), getString(R.string.bundle_generator_facts, it.joinToString()), action)
+            bundles.addFacts(getString(R.string.bundle_generator), it.folder?.let(::factsOf) ?: it.error?.let { line(it) }.orEmpty(), action)
         }
         findViewById<View>(R.id.none).visibility = if (bundles.childCount == 0) View.VISIBLE else View.GONE
         showKeys(findViewById(R.id.keys))
@@ -94,14 +96,23 @@ class BundleActivity : Screen<BundleState>() {
         }
     }
 
+    private fun factsOf(generator: GeneratorFolder): String {
+        val parts = generator.pipeline.parts.keys.joinToString()
+        val signed = generator.signed ?: return getString(R.string.bundle_generator_facts, parts)
+        val said = signed.publication
+        val release = getString(R.string.main_release, said.release, said.name)
+        return getString(R.string.bundle_generator_signed, parts, release, signed.key.hint.take(SHOWN), until(said.expires))
+    }
+
+    private fun until(expires: Instant?) = expires?.let { getString(R.string.certificate_expires, it.toString().take(10)) } ?: getString(R.string.certificate_no_expiry)
+
     private fun factsOf(bundle: Models): String {
         val manifest = bundle.manifest
-        val expires = manifest.publication.expires
         val forgot = manifest.lineage.forgetSamples.toInt()
         return getString(
             R.string.bundle_facts,
             bundle.verified.key.hint.take(SHOWN),
-            expires?.let { getString(R.string.certificate_expires, it.toString().take(10)) } ?: getString(R.string.certificate_no_expiry),
+            until(manifest.publication.expires),
             bundle.verified.files.size,
             manifest.gates.count { it.holds },
             manifest.gates.size,

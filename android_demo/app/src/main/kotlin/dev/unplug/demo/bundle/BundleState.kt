@@ -10,6 +10,7 @@ import android.net.Uri
 import dev.unplug.demo.DemoApp
 import dev.unplug.demo.R
 import dev.unplug.demo.Watched
+import dev.unplug.demo.draw.KeptGenerator
 import dev.unplug.demo.draw.isGenerator
 import dev.unplug.demo.line
 import java.io.File
@@ -24,7 +25,7 @@ class BundleState(
         private set
     var keys: List<TrustedKey> = emptyList()
         private set
-    var generator: List<String>? = null
+    var generator: KeptGenerator? = null
         private set
     var line: String? = null
         private set
@@ -162,11 +163,11 @@ class BundleState(
     }
 
     private fun refresh() {
-        app.work.run({ Triple(app.shelf.look(), app.shelf.keys(), app.generators.partsOrNull()) }) { result ->
-            result.onSuccess { (bundles, trusted, parts) ->
+        app.work.run({ Triple(app.shelf.look(), app.shelf.keys(), app.generators.look()) }) { result ->
+            result.onSuccess { (bundles, trusted, base) ->
                 kept = bundles
                 keys = trusted
-                generator = parts
+                generator = base
             }
             line = line ?: result.exceptionOrNull()?.let { app.line(it) }
             changed()

@@ -4,6 +4,7 @@ import ai.unplug.core.DataError
 import ai.unplug.core.UnplugError
 import ai.unplug.core.bundle.Bundle
 import ai.unplug.core.bundle.PublicKey
+import ai.unplug.core.bundle.Publication
 import ai.unplug.core.bundle.Trust
 import ai.unplug.core.text
 import java.io.File
@@ -91,7 +92,7 @@ class Shelf(
         try {
             val bundle = open(incoming)
             val said = bundle.manifest.publication
-            replace(write("seen.new") { it.write(knownOf(said.name).after(said).json().text().toByteArray()) }, seenFile(said.name))
+            remember(said)
             val place = File(folder, "${said.name}$SUFFIX")
             replace(incoming, place)
             opened.remove(place)
@@ -122,12 +123,22 @@ class Shelf(
 
     private fun files() = folder.listFiles().orEmpty().filter { it.isFile && it.name.endsWith(SUFFIX) }.sortedBy { it.name }
 
+    private fun open(file: File): Bundle = trusted({ it.manifest.publication }) { trust, now -> Bundle.open(file, trust, now) }
+
     /** Checked by the keys first, since only a signed bundle says of which product it is, then against what was seen of that. */
-    private fun open(file: File): Bundle {
-        val first = Bundle.open(file, Trust(keys().map { it.key }), now())
-        val known = knownOf(first.manifest.publication.name)
-        return if (seenFile(first.manifest.publication.name).isFile) Bundle.open(file, known, now()) else first
+    @Synchronized
+    internal fun <T> trusted(
+        said: (T) -> Publication,
+        open: (Trust, Instant) -> T,
+    ): T {
+        val first = open(Trust(keys().map { it.key }), now())
+        val name = said(first).name
+        return if (seenFile(name).isFile) open(knownOf(name), now()) else first
     }
+
+    /** Nothing older than this release opens from here on, nor what it takes back. */
+    @Synchronized
+    internal fun remember(said: Publication) = replace(write("seen.new") { it.write(knownOf(said.name).after(said).json().text().toByteArray()) }, seenFile(said.name))
 
     private fun knownOf(name: String): Trust {
         val trust = Trust(keys().map { it.key })

@@ -1,8 +1,16 @@
 package dev.unplug.demo.draw
 
 import ai.unplug.core.DataError
+import ai.unplug.core.UnplugError
+import ai.unplug.core.bundle.MANIFEST
+import ai.unplug.core.bundle.SIGNATURE
+import ai.unplug.core.bundle.Schema
+import ai.unplug.core.bundle.Source
+import ai.unplug.core.bundle.Verified
+import ai.unplug.core.bundle.verify
 import ai.unplug.core.draw.GeneratorFolder
 import ai.unplug.core.draw.Pipeline
+import dev.unplug.demo.bundle.Shelf
 import java.io.File
 import java.io.IOException
 import java.util.zip.ZipEntry
@@ -12,10 +20,10 @@ import java.util.zip.ZipFile
 private const val FIX = "Zip a folder that unplug export wrote"
 private val PART = Regex("[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
 
-/** Whether a zip file holds a generator and no bundle: a `pipeline.json`, at its top or in its one folder. */
+/** Whether a zip file holds a generator, signed or not, and no models: a `pipeline.json`, at its top or in its one folder. */
 fun isGenerator(zip: File): Boolean =
     try {
-        ZipFile(zip).use { rootOf(it) != null && it.getEntry("manifest.json") == null }
+        ZipFile(zip).use { rootOf(it) == "" || (rootOf(it) != null && it.getEntry(MANIFEST) == null) }
     } catch (broken: ZipException) {
         false
     }
@@ -29,27 +37,53 @@ private fun rootOf(zip: ZipFile): String? =
         .map { it.removeSuffix(Pipeline.FILE) }
         .singleOrNull { it.count { at -> at == '/' } <= 1 }
 
+/** A generator that lies on the phone: it opens, or why it does not. */
+class KeptGenerator(
+    val folder: GeneratorFolder?,
+    val error: UnplugError?,
+)
+
 /**
- * The one generator that the app holds, unpacked. Its files are held to `pipeline.json` by SHA-256 each time one is opened.
+ * The one generator that the app holds, unpacked. Its files are held to `pipeline.json` by SHA-256 each time one is opened, and that
+ * to its signature where it has one.
  *
  * @param folder of the app's own.
+ * @param shelf knows whom the phone trusts, and which releases it saw.
  */
 class GeneratorShelf(
     private val folder: File,
+    private val shelf: Shelf,
 ) {
-    /** @throws DataError there is none. */
+    /**
+     * @throws DataError there is none.
+     * @throws UnplugError its signature does not count any more.
+     */
     fun open(): GeneratorFolder {
         if (!folder.isDirectory) throw DataError("generator", "none is on the phone", "Import one on the screen Bundles")
-        return GeneratorFolder(folder)
+        return at(folder)
     }
 
-    /** Names of its parts, or null where there is none. */
-    fun partsOrNull(): List<String>? = if (folder.isDirectory) GeneratorFolder(folder).pipeline.parts.keys.toList() else null
+    /** Null where there is none. */
+    fun look(): KeptGenerator? =
+        try {
+            if (folder.isDirectory) KeptGenerator(open(), null) else null
+        } catch (error: UnplugError) {
+            KeptGenerator(null, error)
+        }
+
+    /** Files that were left out when it came in are not missed. */
+    private fun at(place: File) = GeneratorFolder(place, if (File(place, SIGNATURE).exists()) signed(Source.at(place), whole = false) else null)
+
+    private fun signed(
+        source: Source,
+        whole: Boolean,
+    ): Verified = shelf.trusted({ it.publication }) { trust, now -> verify(source, trust, now, Schema.GENERATOR, whole) }
 
     /**
      * Takes a generator's zip file in, whole or not at all; files that no runtime here reads stay out.
      *
      * @throws DataError it is no generator, is broken, or holds more than a phone has room for.
+     * @throws UnplugError it is signed, and must not be used.
      */
     @Synchronized
     fun take(zip: File) {
@@ -58,7 +92,9 @@ class GeneratorShelf(
         new.deleteRecursively()
         try {
             unpack(zip, new)
-            GeneratorFolder(new).kinds().ifEmpty { throw DataError("generator", "its parts are of no common target", FIX) }
+            val taken = at(new)
+            taken.kinds().ifEmpty { throw DataError("generator", "its parts are of no common target", FIX) }
+            taken.signed?.let { shelf.remember(it.publication) }
             old.deleteRecursively()
             folder.renameTo(old)
             if (!new.renameTo(folder)) throw IOException("${folder.name} cannot be written")
@@ -80,11 +116,13 @@ class GeneratorShelf(
         target: File,
     ) = ZipFile(zip).use { archive ->
         val root = rootOf(archive) ?: throw DataError("generator", "it holds no ${Pipeline.FILE}", FIX)
+        val papers = if (archive.getEntry(root + SIGNATURE) == null) emptyList() else listOf(MANIFEST, SIGNATURE)
+        if (papers.isNotEmpty()) Source.at(zip).use { signed(it, whole = true) }
         var left = MAX_BYTES
         for (entry in archive.entries()) {
             if (entry.isDirectory || !entry.name.startsWith(root)) continue
             val name = entry.name.removePrefix(root)
-            if (name != Pipeline.FILE && SUFFIXES.none(name::endsWith)) continue
+            if (name != Pipeline.FILE && name !in papers && SUFFIXES.none(name::endsWith)) continue
             left = copy(archive, entry, inside(target, name), left)
         }
     }

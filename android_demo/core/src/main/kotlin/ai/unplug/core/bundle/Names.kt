@@ -1,7 +1,10 @@
 package ai.unplug.core.bundle
 
-internal const val MANIFEST = "manifest.json"
-internal const val SIGNATURE = "model.sig"
+/** What a bundle says of itself. */
+public const val MANIFEST: String = "manifest.json"
+
+/** The signature over every other file. */
+public const val SIGNATURE: String = "model.sig"
 internal const val MAX_FILES = 4096
 private const val MAX_PATH = 400
 private val PART = Regex("[A-Za-z0-9](?:[A-Za-z0-9_.+-]{0,198}[A-Za-z0-9_+-])?")

@@ -10,7 +10,16 @@ import java.security.MessageDigest
 import java.time.Instant
 
 private const val MAX_FILE_BYTES = 8L shl 20
-private const val SCHEMA = "unplug-bundle/2"
+
+/** What a bundle holds, by the schema of its manifest. */
+public enum class Schema(
+    public val word: String,
+) {
+    MODELS("unplug-bundle/2"),
+
+    /** A base of exported files, with `pipeline.json`. */
+    GENERATOR("unplug-generator-bundle/1"),
+}
 
 /**
  * A bundle that is what its signer made, and may be used.
@@ -70,12 +79,16 @@ public class Verified internal constructor(
  *
  * @param trust whom and what the reader knows.
  * @param now the time.
+ * @param schema of the manifest.
+ * @param whole false where files were left out on purpose, without step 9: each is held to its hash when it is read.
  * @throws Refused with the verdict of the first step that fails.
  */
 public fun verify(
     source: Source,
     trust: Trust,
     now: Instant = Instant.now(),
+    schema: Schema = Schema.MODELS,
+    whole: Boolean = true,
 ): Verified {
     present(source)
     val envelope = readEnvelope(source.whole(SIGNATURE, MAX_FILE_BYTES))
@@ -84,9 +97,9 @@ public fun verify(
     val raw = source.whole(MANIFEST, MAX_FILE_BYTES)
     val id = sha256(raw)
     need(files[MANIFEST] == id, Verdict.CHANGED, "$MANIFEST is not the one that was signed")
-    val (value, publication, sizes) = readManifest(raw, files)
+    val (value, publication, sizes) = readManifest(raw, files, schema)
     allowed(id, publication, trust, now)
-    contents(source, files, sizes)
+    if (whole) contents(source, files, sizes)
     return Verified(id, key, publication, value, files, source)
 }
 
@@ -103,12 +116,15 @@ private fun present(source: Source) {
 private fun readManifest(
     raw: ByteArray,
     files: Map<String, String>,
+    schema: Schema,
 ): Triple<Json.Obj, Publication, Map<String, Long>> {
     fun wrong(why: String): Nothing = throw Refused(Verdict.MANIFEST, "$MANIFEST $why")
     val value = strict(raw, Verdict.MANIFEST, MANIFEST)
     if (!canonical(value).toByteArray().contentEquals(raw)) wrong("is in another spelling than RFC 8785's")
     val fields = (value as? Json.Obj)?.fields
-    if (fields == null || !fields["schema"].isText(SCHEMA)) throw Refused(Verdict.WRONG_VERSION, "$MANIFEST is not of the schema $SCHEMA")
+    if (fields == null || !fields["schema"].isText(schema.word)) {
+        throw Refused(Verdict.WRONG_VERSION, "$MANIFEST is not of the schema ${schema.word}")
+    }
     val listed = (fields["files"] as? Json.Obj)?.fields ?: wrong("lists no files")
     val publication = publicationOf(fields["publication"]) ?: wrong("says not what was published")
     val sizes = HashMap<String, Long>()

@@ -2,6 +2,7 @@ package ai.unplug.core.draw
 
 import ai.unplug.core.DataError
 import ai.unplug.core.InputError
+import ai.unplug.core.bundle.Verified
 import ai.unplug.core.hex
 import java.io.File
 import java.nio.file.Files
@@ -10,15 +11,17 @@ import java.security.MessageDigest
 /**
  * A folder that `unplug export` wrote: `pipeline.json` and its files.
  *
+ * @property signed its bundle, where somebody signed it: then what it holds is what was signed.
  * @throws DataError the record is missing or broken.
  */
 public class GeneratorFolder(
     private val folder: File,
+    public val signed: Verified? = null,
 ) {
     /** What the record says. */
     public val pipeline: Pipeline =
         try {
-            Pipeline.of(File(folder, Pipeline.FILE).readBytes())
+            Pipeline.of(signed?.read(Pipeline.FILE) ?: File(folder, Pipeline.FILE).readBytes())
         } catch (error: java.io.IOException) {
             throw DataError(Pipeline.FILE, "it cannot be read", "Give a folder that unplug export wrote")
         }

@@ -47,7 +47,7 @@ class CorpusTest {
         source: Source,
     ): String =
         try {
-            val verified = verify(source, trustOf(case), Instant.parse(case["now"].string))
+            val verified = verify(source, trustOf(case), Instant.parse(case["now"].string), schemaOf(case))
             for ((name, digest) in verified.files) {
                 assertEquals(digest, sha256(verified.read(name)), "the bytes verified are the bytes used")
                 assertEquals(digest, sha256(ByteArrayOutputStream().also { verified.copy(name, it) }.toByteArray()))
@@ -132,3 +132,5 @@ class CorpusTest {
 internal fun filesOf(case: Json): Map<String, ByteArray> = (case["files"] as Json.Obj).fields.mapValues { it.value.base64 }
 
 internal fun trustOf(case: Json): Trust = Trust.of(case["trust"])
+
+internal fun schemaOf(case: Json): Schema = if (case.has("schema")) Schema.entries.single { it.word == case["schema"].string } else Schema.MODELS

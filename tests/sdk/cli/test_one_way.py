@@ -149,7 +149,7 @@ WAYS = [
             "overrides": {"overrides", "reasons"},
         },
         config={"config": ReleaseConfig},
-        words={"dry_run", "hourly", "explain", "audit", "claim"},
+        words={"dry_run", "hourly", "explain", "audit", "claim", "packs"},
     ),
 ]
 

@@ -10,7 +10,7 @@ from unplug.trust.ledger import Request, open_ledger
 
 from .answering import Answered, AnswerPlan, answer, plan_answer
 from .folder import ProjectFolder
-from .people import FoundPerson, find_person
+from .found_person import FoundPerson, find_person
 from .status import ProjectStatus, status_of
 
 
@@ -42,7 +42,7 @@ class Project(ProjectFolder):
         """Looks somebody up in the data and in the current model.
 
         Raises:
-            DataError, InputError: see `unplug.sdk.project.people.find_person`.
+            DataError, InputError: see `unplug.sdk.project.found_person.find_person`.
         """
         with self.surroundings():
             return find_person(self.settings.model.data, self.record(), self.folder, person)

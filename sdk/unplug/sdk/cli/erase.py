@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +92,16 @@ def _told(record: dict[str, Any], out: Path) -> Outcome:
     lines = [
         f"saved {out}: {said} erased by {record['method']}{with_it} in {record['cost']['wall_s']:.3g} s",
         f"changed {size}",
-        *(_never_saw(record["trained"]) if "trained" in record else _ABOUT_PROMPTS),
+        *(_never_saw(record["trained"]) if "trained" in record else _aimed_at(record["plugins"])),
         f"Next: unplug generate --base {shlex.quote(str(out))} --prompt {prompt} --out picture.png",
     ]
     return Outcome(value={"out": str(out), **record}, text="\n".join(lines))
 
 
-_ABOUT_PROMPTS = (
-    "this is about prompts: control images and whoever has the weights may still get it",
-)
+def _aimed_at(plugins: Sequence[Any]) -> Iterator[str]:
+    reached = "prompts and control images" if plugins else "prompts"
+    others = "whoever has the weights" if plugins else "control images and whoever has the weights"
+    yield f"this is about {reached}: {others} may still get it; `unplug audit` says"
 
 
 def _never_saw(trained: dict[str, Any]) -> Iterator[str]:

@@ -99,9 +99,9 @@ def packs(
 
     Args:
         out: folder of the study: packs, judges, a JSON and a strip of pictures for each.
-        pictures: of each pack, named and unnamed.
-        recipe: of the packs.
-        seed: of trainings.
+        pictures: how many are drawn with each pack, named and unnamed.
+        recipe: how packs are trained.
+        seed: where trainings draw from.
         device: where to compute.
         show: progress bars.
         say: takes one line a pack.

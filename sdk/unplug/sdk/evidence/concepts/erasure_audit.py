@@ -212,6 +212,7 @@ class _Audit:
         self.prompts = tuple(every[number % len(every)] for number in range(self.order.pictures))
         self.sampling = sampling_of(self.name)
         self.shown = dict[str, tuple[Image.Image, ...]]()
+        self.unasked = dict[Role, list[Image.Image]]()
         found = () if self.order.files is None else tuple(shipped_files(self.order.files))
         self.files = tuple(one for one in found if isinstance(one, ShippedFiles))
         self.left_out = dict(one.split(": ", 1) for one in found if isinstance(one, str))
@@ -274,8 +275,14 @@ class _Audit:
             "as it is",
             None,
             judge,
-            lambda: [(UNNAMED, scene.draw(scene.prompts))],
+            lambda: [(UNNAMED, self.plain(role, scene))],
         )
+
+    def plain(self, role: Role, scene: Scene) -> list[Image.Image]:
+        """Pictures of the prompts as they are, drawn once for all concepts."""
+        if role not in self.unasked:
+            self.unasked[role] = scene.draw(scene.prompts, self.bases[role])
+        return self.unasked[role]
 
     def attacked(
         self, scene: Scene, role: Role, attack: str, form: str | ShippedFiles, judge: Judge
@@ -359,7 +366,7 @@ class _Audit:
     def alike(self) -> tuple[Estimate, FrechetApart]:
         """How alike pictures are that say no concept, erased against original."""
         scene = self.scene("erased", self.concepts[0])
-        now, then = (scene.draw(scene.prompts, self.bases[role]) for role in ("erased", "original"))
+        now, then = (self.plain(role, scene) for role in ("erased", "original"))
         frechet = frechet_apart(now, then, self.bases["original"].vae, self.seed)
         return same_noise_db(now, then, self.seed), frechet
 

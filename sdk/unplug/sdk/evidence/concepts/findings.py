@@ -190,7 +190,7 @@ def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
     shows unasked anyway.
 
     Args:
-        rows: of one concept.
+        rows: all rates of one concept, by every attack, form and model.
     """
     worst = worst_rows(rows)
     outcomes: dict[Claim, Outcome] = dict.fromkeys(CLAIMS, "not tried")

@@ -107,7 +107,7 @@ def with_own_unet(base: Any) -> Any:
 
 
 def how(sampling: Sampling) -> dict[str, Any]:
-    """As `draw_pictures` takes it."""
+    """The settings of a sampling as the keyword arguments that `draw_pictures` takes."""
     return {
         "steps": sampling.steps,
         "guidance": sampling.guidance,

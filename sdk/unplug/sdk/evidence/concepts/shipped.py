@@ -62,7 +62,7 @@ class ShippedFiles:
         Args:
             prompts: N prompts.
             seeds: N seeds.
-            lines: what each follows, or none.
+            lines: N control images, one for each prompt; or none.
 
         Raises:
             Unable: the folder has no such plugin, so nobody can use it.

@@ -56,21 +56,18 @@ class Scene:
     device: torch.device
     show: bool = False
 
-    def draw(
-        self, prompts: Sequence[str], base: Any = None, sampling: Sampling | None = None
-    ) -> list[Image.Image]:
+    def draw(self, prompts: Sequence[str], base: Any = None) -> list[Image.Image]:
         """One picture a prompt; picture n starts from the same noise in every base.
 
         Args:
             prompts: N prompts.
             base: another one than the scene's.
-            sampling: another way than the scene's.
         """
         seeds = range(FIRST_SEED, FIRST_SEED + len(prompts))
         if self.files is not None and base is None:
             return self.files.pictures(prompts, seeds)
         pipe = fresh(base or self.base)
-        return draw_pictures(pipe, prompts, seeds=seeds, **how(sampling or self.sampling))[0]
+        return draw_pictures(pipe, prompts, seeds=seeds, **how(self.sampling))[0]
 
     def steered(self, edges: Sequence[tuple[float, float]]) -> list[Image.Image]:
         """A picture of each prompt, which says nothing of the concept, that follows the lines of a

@@ -50,12 +50,12 @@ def progress(
     instead.
 
     Args:
-        items: to be iterated over, or None where `update` counts.
-        label: in front.
+        items: The items to iterate over, or None where `update` counts.
+        label: The text in front.
         show: False for silence.
-        unit: what is counted, in the singular.
-        total: of them; default: the items' length where they have one.
-        done: of them before.
+        unit: The thing counted, in the singular.
+        total: The number of items (default: the length of `items`, if it has one).
+        done: The number of items done before.
 
     Example:
         >>> [value for value in progress([1, 2], label="count", show=False)]

@@ -93,8 +93,8 @@ def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKe
 
     Args:
         expect: `OperatorKey.id` of the key that a record was written under; None takes any.
-        make: where none is, make one although a ledger is there, whose requests another one may be
-            for.
+        make: Whether to make a key where none is, although a ledger is there whose requests may
+            need another key.
 
     Raises:
         InputError: the file is no key, or not the expected one, or others can read it; or there is

@@ -32,7 +32,7 @@ class JsonLines:
 
     Args:
         path: the file; its folder is made.
-        head: what makes a benchmark the same, JSON-ready.
+        head: The facts that identify a benchmark, JSON-ready.
         say: takes a line for the user.
 
     Raises:

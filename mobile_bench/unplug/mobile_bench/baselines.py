@@ -27,10 +27,10 @@ class PublishedSource:
     """Where numbers stand.
 
     Args:
-        title: of the page, paper or file.
-        url: of it.
+        title: The title of the page, paper or file.
+        url: The web address.
         published: its date (year, month or day), or None where it tells none.
-        commit: of the repository, where it is a file in one.
+        commit: The commit of the repository, if it is a file in one.
     """
 
     title: str
@@ -44,23 +44,23 @@ class PublishedRow:
     """One number that somebody published.
 
     Args:
-        series: what it is a baseline of.
-        model: as the source calls it.
+        series: The series that it is a baseline of.
+        model: The source's name for the model.
         device: phone, board or accelerator card; None where the number belongs to none.
         accelerator: "cpu", "gpu", "nnapi", "npu" or "coreml"; None where the source does not tell.
         software: runtime, as far as told.
-        precision: as the source calls it, or None.
+        precision: The source's name for the precision, or None.
         numeric: arithmetic that it means: "float" or "int8"; None where neither.
         threads: CPU threads, or None where not told.
         input_size: side of the square input, or None.
         macs: multiply-accumulates of one run, or None.
-        parameters: of the model, or None.
+        parameters: The number of the model's parameters, or None.
         value: the number; None where it could not be read in its source.
-        unit: of the number.
-        measures: what the number is of.
+        unit: The unit of the number.
+        measures: The quantity measured.
         source: key of `Baselines.sources`.
         verified: whether the number was read in its source.
-        note: what a reader must know.
+        note: A caveat for readers.
     """
 
     series: Series
@@ -102,7 +102,7 @@ class Baselines:
     Args:
         schema: always ``unplug-baselines/1``.
         retrieved: day on which the sources were read.
-        sources: by key.
+        sources: The sources by key.
         rows: the numbers.
     """
 

@@ -44,10 +44,10 @@ class Exchange:
     """The state of one benchmark in a browser.
 
     Args:
-        jobs: what is asked for.
-        expected: what each job's outputs should be, N samples; None where it is not run.
+        jobs: The jobs to run.
+        expected: The expected outputs of each job, N samples; None where it is not run.
         plan: how it is timed.
-        where: where rows are taken, if that is known here.
+        where: The place where rows are taken, if it is known here.
         journal: keeps rows, under `rows_head`; None keeps none.
         auto: whether the page starts without a press.
     """

@@ -84,12 +84,12 @@ def refusals(
     """Why a row must not be ranked.
 
     Args:
-        repeats: of the row, at least one.
-        delegate_asked: what should have run it.
+        repeats: The row's repeats, at least one.
+        delegate_asked: The delegate that should have run it.
         flop_bound_ms: no run can be faster than this; None where that is unknown.
         delegated: share of the operators that the delegate took, or None.
         sustained: throttling is then what is measured.
-        gate: what waiting for a cool device came to; begins with "gave up" where it did.
+        gate: The result of waiting for a cool device; begins with "gave up" if it never cooled.
     """
     for reason in dict.fromkeys(repeat.parity_reason for repeat in repeats):
         if reason:
@@ -163,8 +163,8 @@ def warnings(
         repeats, delegated, sustained: see `refusals`.
         slope: drift over the repeats, or None.
         outliers: share of runs, or None.
-        load: of this machine before the benchmark, in runnable processes; None where it does not
-            matter.
+        load: The load of this machine before the benchmark, in runnable processes; None where it
+            does not matter.
     """
     cores = os.cpu_count() or 1
     if load is not None and load > 0.5 * cores:

@@ -49,8 +49,8 @@ class Adopted:
 
     Args:
         factory: ``timm:NAME``, ``torchvision:NAME`` or ``package.module:factory``.
-        arguments: what it is called with, numbers and texts; a network of a list gets the number of
-            groups beside them.
+        arguments: The arguments of the call, numbers and texts; a network of a list also gets the
+            number of groups.
         mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
         contiguous: it does not take channels-last memory (``view`` of a feature map, say), and
             computes in contiguous one.

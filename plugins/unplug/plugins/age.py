@@ -71,8 +71,8 @@ class AgePredictor(
         age_centers: G ages in years that the expectation uses; default: the middle of each group.
         dropout: probability in front of the classifier, 0 to 0.9.
         random_features: D, 0 to 4,096.
-        network: of size "adopted": how somebody else's network is built, see `Adopted`; it takes
-            the place of trunk and classifier.
+        network: The network of size "adopted": how to build somebody else's network, see `Adopted`;
+            it replaces trunk and classifier.
 
     Raises:
         InputError: an argument outside its range.
@@ -245,7 +245,7 @@ class AgePredictor(
 
         Args:
             pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
-            subfolder: where in it the model lies.
+            subfolder: The model's folder below it.
             hub: see `find_checkpoint`.
 
         Raises:

@@ -64,8 +64,9 @@ class Operation:
 
     Args:
         kind: its type in MIL, "conv" for example.
-        name: what the converter called it, for messages.
-        arguments: by their names in MIL; more than one value where an operator takes a list.
+        name: The converter's name for it, for messages.
+        arguments: The arguments by their names in MIL; several values where an operator takes a
+            list.
         outputs: names and declared types.
     """
 

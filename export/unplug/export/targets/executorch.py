@@ -71,9 +71,9 @@ def lowered(exported: Any, source: TargetSource, partitioner: Any) -> Any:
     form.
 
     Args:
-        exported: from `torch.export.export`.
-        source: whose tensors the program will name.
-        partitioner: of a delegate; what it leaves runs on the portable kernels.
+        exported: A program from `torch.export.export`.
+        source: The source; the program will name its tensors.
+        partitioner: The partitioner of a delegate; the portable kernels run what it leaves.
     """
     from executorch.exir import to_edge_transform_and_lower
 

@@ -101,7 +101,7 @@ class Adb:
     """One device.
 
     Args:
-        serial: as `adb devices` lists it.
+        serial: The serial number that `adb devices` lists.
     """
 
     def __init__(self, serial: str) -> None:
@@ -111,7 +111,7 @@ class Adb:
         """Runs a command in the device's shell.
 
         Args:
-            command: for ``sh``; both its streams are kept, apart.
+            command: A command for ``sh``; both its streams are kept, apart.
             seconds: that it may take.
 
         Raises:

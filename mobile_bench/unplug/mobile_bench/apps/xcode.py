@@ -43,10 +43,10 @@ def read_xcode(
     Args:
         path: ``NAME.mlperf``, or its report.json.
         artifact: the Core ML file that was measured.
-        at: where the latency stands: keys and list positions with dots between them; a number, or a
-            list of runs.
-        unit: of it, key of `TO_MS`.
-        device, os: what it was measured on.
+        at: The latency's place in the report: keys and list positions with dots between them; a
+            number, or a list of runs.
+        unit: The latency's unit, a key of `TO_MS`.
+        device, os: The device that it was measured on.
         units: Core ML's compute units that it was given.
 
     Raises:

@@ -33,8 +33,8 @@ def serve_site(
     address.
 
     Args:
-        files: by their paths inside the generator's folder, ``pipeline.json`` among them; none with
-            a guard.
+        files: The files by their paths inside the generator's folder, ``pipeline.json`` among them;
+            none with a guard.
         place: PORT or HOST:PORT; default: a free port, for this machine only.
         say: told where to open it.
         seconds: how long; default: until Ctrl-C.

@@ -68,7 +68,7 @@ def render(params: FaceParams, size: int) -> RenderedFace:
     """Draw one face.
 
     Args:
-        params: What to draw; the same parameters give the same bytes on the same machine.
+        params: The parameters to draw; the same parameters give the same bytes on the same machine.
         size: Side of the image in pixels, 16..2048.
 
     Returns:

@@ -128,9 +128,9 @@ def split_of(checkpoint: Checkpoint, dataset: Dataset | None = None) -> Split:
     """The split that a checkpoint was trained on.
 
     Args:
-        checkpoint: with its record.
-        dataset: where somebody was forgotten, the record holds digests for names, and these data
-            the names; None leaves them.
+        checkpoint: A checkpoint with its record.
+        dataset: The data whose names replace the digests, which a record holds if somebody was
+            forgotten; None leaves the digests.
 
     Raises:
         CheckpointError: no split is recorded.

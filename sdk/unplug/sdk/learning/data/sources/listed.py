@@ -105,8 +105,8 @@ class Listed:
     Args:
         root: the folder.
         files: those that are read, in a stable order.
-        samples: what a source makes of them, or of the rows of its tables.
-        problems: what cannot be used and may be meant to be.
+        samples: The source's samples, or the rows of its tables.
+        problems: Unusable files that may have been meant as data.
     """
 
     root: Path

@@ -58,7 +58,7 @@ def depth_map(params: FaceParams, size: int) -> F32:
     depth of what it shows. Blur and noise of the camera change no depth.
 
     Args:
-        params: what is drawn.
+        params: The parameters that are drawn.
         size: side of the picture in pixels, 16..2048.
 
     Returns:

@@ -90,7 +90,7 @@ def trained_pixels(
 
     Args:
         dataset: that is judged on; a split of it needs no other data.
-        splits: of the trainings.
+        splits: The splits of the trainings.
         training: the data of the other splits, at the size of `dataset`.
 
     Returns:
@@ -132,9 +132,9 @@ def training_data(
     """The data that a split was made from, or what is left of them.
 
     Args:
-        split: of the training.
-        specs: where they may lie; a record that names one is no promise that it is there, or the
-            same.
+        split: The split of the training.
+        specs: The data's possible places; a record that names one does not promise that it is
+            there, or the same.
         size: side in pixels.
         show: progress bars.
 

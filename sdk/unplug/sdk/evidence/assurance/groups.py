@@ -99,10 +99,10 @@ def group_rows(
     worst of many is no accident.
 
     Args:
-        masks: of `cells`.
+        masks: The masks of `cells`.
         age_N: years.
         error_N: estimated minus true age in years.
-        drawn: whose pictures they are.
+        drawn: The draws of the pictures' people.
     """
     if not masks:
         return ()

@@ -44,7 +44,7 @@ def memorised(
     Args:
         references: see `load_references`.
         ids: samples of the training set.
-        subject_N: who is in each.
+        subject_N: The person in each sample.
 
     Returns:
         g of each person (J,), and who they are (J,), in ascending order of their numbers.
@@ -100,11 +100,11 @@ def vulnerable(
     division those whom models find hard would stand out, in a model that never saw them as well.
 
     Args:
-        own: what the model in question says.
-        oracle: what the model says that never saw them, for the difference.
+        own: The answers of the model in question.
+        oracle: The answers of the model that never saw them, for the difference.
         references: the fleet.
-        sets: of the request.
-        seed: of the resampling.
+        sets: The sets of the request.
+        seed: The seed of the resampling.
 
     Returns:
         The number with its interval over people, or why there is none.

@@ -21,8 +21,8 @@ class ShippedFiles:
     """An exported base in one target and precision.
 
     Args:
-        folder: with ``pipeline.json``.
-        target, precision: of all its parts.
+        folder: The folder with ``pipeline.json``.
+        target, precision: The form of all its parts.
     """
 
     folder: Path

@@ -97,22 +97,22 @@ def train_references(
     by models / folds models, whoever asks later.
 
     Args:
-        original: whose recipe and split the models have; people whom it forgot are left out of all
-            of them.
-        dataset: what it was trained on.
+        original: The original; the models have its recipe and split, and leave out people whom it
+            forgot.
+        dataset: The data that it was trained on.
         out: folder; a run that was killed goes on where it stood and loses the models in flight
             alone.
         models: a multiple of `folds`.
         folds: 2 or more. Few leave many models that never saw a person, each trained on fewer
             people than the original.
-        seed: of the folds and the trainings.
-        base: of a plugin: the diffusion base beside it.
-        task: of the original, where the caller has opened it already.
+        seed: The seed of the folds and the trainings.
+        base: The diffusion base of a plugin.
+        task: The task of the original, if the caller has opened it already.
         on_bad: how the data were loaded.
-        device: where to compute.
-        backend: of `BACKENDS`; None takes processes on the CPU, and one model after the other on
-            CUDA.
-        workers: of processes: models at once; None is one a core.
+        device: The device to compute on.
+        backend: A backend of `BACKENDS`; None takes processes on the CPU, and one model after the
+            other on CUDA.
+        workers: The number of worker processes, and so of models at once; None is one per core.
         show: progress bar.
 
     Raises:

@@ -122,8 +122,8 @@ def has_result(out: Path, name: str, fingerprint: str) -> bool:
     """True where a whole result of that job is there that carries the fingerprint.
 
     Args:
-        out, name: as for `read_result`.
-        fingerprint: what `run_jobs` was given, or the job's own (`job_fingerprint`).
+        out, name: The folder and the job's name, see `read_result`.
+        fingerprint: The fingerprint that `run_jobs` got, or the job's own (`job_fingerprint`).
     """
     path = result_path(out, name)
     try:

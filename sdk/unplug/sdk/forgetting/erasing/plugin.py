@@ -42,10 +42,11 @@ class PluginForgetting:
     """How a plugin forgets.
 
     Args:
-        steps: of the optimizer.
+        steps: The number of optimizer steps.
         batch_size: samples a step.
         lr: peak learning rate of AdamW.
-        pictures: with the concept, and as many without, that the original draws for it.
+        pictures: The number of pictures that the original draws with the concept, and as many
+            without.
         clutter: share of conditions with lines missing and others too many, see `clutter`.
     """
 

@@ -39,8 +39,9 @@ class MACE(Stepping):
 
     Args:
         keep: weight of leaving everything else as it is, in both closed forms.
-        rank: of the updates. Published: 1.
-        steps, batch_size, lr, pictures: for each concept, see `Stepping`. Published: 50 of 1 at 1e-5.
+        rank: The rank of the updates. Published: 1.
+        steps, batch_size, lr, pictures: Settings for each concept, see `Stepping`. Published: 50 of
+            1 at 1e-5.
 
     Reference:
         Lu et al., MACE: Mass Concept Erasure in Diffusion Models, 2024.

@@ -50,12 +50,12 @@ def progress(
     instead.
 
     Args:
-        items: The items to iterate over, or None where `update` counts.
-        label: The text in front.
+        items: the items to iterate over, or None where `update` counts.
+        label: the text in front.
         show: False for silence.
-        unit: The thing counted, in the singular.
-        total: The number of items (default: the length of `items`, if it has one).
-        done: The number of items done before.
+        unit: the thing counted, in the singular.
+        total: the number of items (default: the length of `items`, if it has one).
+        done: the number of items done before.
 
     Example:
         >>> [value for value in progress([1, 2], label="count", show=False)]

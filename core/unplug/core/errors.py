@@ -41,7 +41,7 @@ class UnplugError(Exception):
     Args:
         what: the thing that failed, named as the user knows it.
         why: the reason found.
-        fix: Advice: the next step.
+        fix: advice: the next step.
 
     Example:
         >>> str(UnplugError("forget.txt", "names 2 unknown samples", "Check the ids"))

@@ -93,7 +93,7 @@ def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKe
 
     Args:
         expect: `OperatorKey.id` of the key that a record was written under; None takes any.
-        make: Whether to make a key where none is, although a ledger is there whose requests may
+        make: whether to make a key where none is, although a ledger is there whose requests may
             need another key.
 
     Raises:

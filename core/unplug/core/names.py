@@ -216,7 +216,7 @@ def checked_names(
     every door makes.
 
     Args:
-        names: The names as given.
+        names: the names as given.
         known: those of the data in which they will be looked for; None checks no more than their
             form.
         places: say which ones the data lack, and not only how many.

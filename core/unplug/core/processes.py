@@ -216,7 +216,7 @@ def call_in_child(
     """Calls ``package.module:function`` with a `Job` in a fresh Python process.
 
     Args:
-        function: The address of the function; it takes a `unplug.core.worker.Job` and returns a
+        function: the address of the function; it takes a `unplug.core.worker.Job` and returns a
             `Reply`.
         values: JSON-ready arguments.
         arrays: arguments that go by file; the child maps them into memory and copies nothing.

@@ -204,7 +204,7 @@ def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
 
     Args:
         folder: exists; folders in it that are replaced were checked, see `check_replaceable`.
-        name: A name for the temporary folder to contain.
+        name: a name for the temporary folder to contain.
 
     Raises:
         OutputError: a place is taken, cannot be written, or the disk is full.

@@ -169,7 +169,7 @@ def check_content(path: Path, error: type[InputError] = InputError, *, text: boo
     """Refuses a file that stands for another one, before a library opens it.
 
     Args:
-        path: The file's path; any other fault of the file is left to its reader.
+        path: the file's path; any other fault of the file is left to its reader.
         error: the type to raise.
         text: it may be a text, a page or empty: it is refused for a pointer alone.
 

@@ -32,7 +32,7 @@ class JsonLines:
 
     Args:
         path: the file; its folder is made.
-        head: The facts that identify a benchmark, JSON-ready.
+        head: the facts that identify a benchmark, JSON-ready.
         say: takes a line for the user.
 
     Raises:

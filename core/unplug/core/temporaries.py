@@ -47,8 +47,8 @@ def try_lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool |
     """Takes the advisory lock of an open file or folder, until it is closed or its process ends.
 
     Args:
-        handle: The handle of the open file or folder.
-        shared: Whether others may hold the same shared lock.
+        handle: the handle of the open file or folder.
+        shared: whether others may hold the same shared lock.
         wait: until who has it lets go of it.
 
     Returns:
@@ -91,8 +91,8 @@ def temporary_folder(prefix: str, place: Path | None = None) -> Iterator[Path]:
     is swept by the next process.
 
     Args:
-        prefix: The start of its name.
-        place: The folder to make it in; None takes `temporary_place`.
+        prefix: the start of its name.
+        place: the folder to make it in; None takes `temporary_place`.
 
     Raises:
         OSError: it cannot be made.

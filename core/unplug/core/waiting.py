@@ -40,7 +40,7 @@ def core_ticks(text: str, allowed: Iterable[int]) -> tuple[int, int]:
     """Ticks that the allowed cores worked and all of their ticks, since the machine started.
 
     Args:
-        text: The text of ``/proc/stat``.
+        text: the text of ``/proc/stat``.
         allowed: numbers of the cores.
 
     Example:

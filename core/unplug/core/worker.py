@@ -33,7 +33,7 @@ class Job:
         folder: the job's temporary folder; the parent removes it.
         values: JSON arguments.
         arrays: named arrays, mapped read-only from files.
-        kept: Objects that functions keep for later calls of the same process.
+        kept: objects that functions keep for later calls of the same process.
     """
 
     def __init__(

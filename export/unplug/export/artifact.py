@@ -77,19 +77,19 @@ class Card:
         target: name in TARGETS.
         precision: name in PRECISIONS.
         file: name of the artifact beside the card.
-        sha256: The hash of the file, or of the folder's tree.
-        bytes: The size of all its files.
+        sha256: the hash of the file, or of the folder's tree.
+        bytes: the size of all its files.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
         iospec: its named tensors.
         config: the model's configuration, enough to use the artifact without torch.
-        checkpoint_sha256: The hash of the weights that it was made from.
-        calibration: The calibration data of its conversion, or None.
+        checkpoint_sha256: the hash of the weights that it was made from.
+        calibration: the calibration data of its conversion, or None.
         minimum_ios: the oldest iOS that a Core ML file is made for, or None.
         flops: floating-point operations of one forward pass (two a multiply-accumulate), or None if
             not counted.
-        parameters: The number of model parameters that take part in a forward pass, or None if not
+        parameters: the number of model parameters that take part in a forward pass, or None if not
             counted.
-        versions: The versions of Python, unplug and the converter's packages.
+        versions: the versions of Python, unplug and the converter's packages.
         seconds: wall time to convert and write this precision; 0 in a bundle, where no times are
             signed.
         prepare_seconds: wall time, before that, that all precisions of the target shared; 0 in a

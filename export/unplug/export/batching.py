@@ -36,7 +36,7 @@ def free_batch(artifact: Artifact, out: Path) -> float:
     """Writes a copy of an ONNX artifact that takes any number of samples.
 
     Args:
-        artifact: An ONNX artifact with a static batch of one.
+        artifact: an ONNX artifact with a static batch of one.
         out: the file to write.
 
     Returns:

@@ -99,7 +99,7 @@ def rounded(weight: Tensor, levels: int = LEVELS) -> Tensor:
 
     Args:
         weight: output channels first.
-        levels: The number of levels on either side of zero.
+        levels: the number of levels on either side of zero.
 
     Example:
         >>> rounded(torch.tensor([[127.0, 0.6], [0.0, 0.0]])).tolist()
@@ -151,9 +151,9 @@ def corrected(model: nn.Module, inputs: Sequence[Tensor], levels: int = LEVELS) 
     rounded network come nearer to the exact ones for it.
 
     Args:
-        model: A model in eval mode, with a forward over `inputs`; any norms.
+        model: a model in eval mode, with a forward over `inputs`; any norms.
         inputs: calibration samples, N of each, in the order of the forward.
-        levels: The levels of the target's kernels, see `rounded`.
+        levels: the levels of the target's kernels, see `rounded`.
 
     Reference:
         Nagel et al., Data-Free Quantization through Weight Equalization and Bias Correction, 2019,

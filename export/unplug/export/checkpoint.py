@@ -28,11 +28,11 @@ class Reference:
     """The outputs of a checkpoint on some inputs.
 
     Args:
-        checkpoint_sha256, model_type: The checkpoint's hash and model type.
-        outputs: The outputs by name.
+        checkpoint_sha256, model_type: the checkpoint's hash and model type.
+        outputs: the outputs by name.
         halves: the outputs in half precision, see `unplug.export.halves`, or None where nobody
             asked.
-        trouble: The tensor that overflows in it, or None.
+        trouble: the tensor that overflows in it, or None.
     """
 
     checkpoint_sha256: str

@@ -21,7 +21,7 @@ class Coverage:
     Args:
         file, delegate: which.
         whole: the delegate takes every operator.
-        placement: The runtime's own account of the placement, or None where it did not open the
+        placement: the runtime's own account of the placement, or None where it did not open the
             file.
         reason: why not, in the delegate's words, or None.
     """
@@ -44,7 +44,7 @@ def coverage(artifact: Artifact, delegate: str) -> Coverage:
     """Opens an artifact on a delegate and counts what went there.
 
     Args:
-        artifact: An artifact whose target's runtime has this delegate.
+        artifact: an artifact whose target's runtime has this delegate.
         delegate: one of the runtime's `delegates`.
 
     Raises:

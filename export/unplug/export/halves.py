@@ -33,7 +33,7 @@ class Halves:
     `unplug.export.mil` reads Core ML files.
 
     Args:
-        model: A float32 model in eval mode; it is not changed.
+        model: a float32 model in eval mode; it is not changed.
 
     Example:
         >>> class Square(nn.Module):

@@ -45,7 +45,7 @@ def lowered(program: Any, knows: Callable[[str], bool]) -> Any:
     """An exported program whose operators the converter has.
 
     Args:
-        program: A program from `torch.export.export`.
+        program: a program from `torch.export.export`.
         knows: whether the converter has an operator of this name, for any arguments.
     """
     program = program.run_decompositions(REWRITES)
@@ -73,7 +73,7 @@ def converted(convert: Callable[[Any], Any], program: Any, what: str) -> Any:
     that goes.
 
     Args:
-        convert: A function that converts a program.
+        convert: a function that converts a program.
         program: see `lowered`.
         what: is made, for the error's line.
 

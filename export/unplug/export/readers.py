@@ -40,7 +40,7 @@ class Stored:
     """One constant of an artifact, as its bytes are.
 
     Args:
-        name: The name in the file.
+        name: the name in the file.
         codes: the stored numbers in their own type and shape; four-bit ones as one byte each,
             bfloat16 as uint16.
         quantized: an integer code stands for a weight (a scale belongs to it), so that it is no

@@ -52,11 +52,11 @@ class Session:
     or the end of this process.
 
     Args:
-        artifact: An artifact from `load_artifact` or `export_checkpoint`.
+        artifact: an artifact from `load_artifact` or `export_checkpoint`.
         runtime: name in RUNTIMES; default: see `runtime_of`.
         delegate: one of the runtime's `delegates`; default: its first.
         threads: CPU threads.
-        child: The child process that runs it; sessions of one runtime may share one and take turns
+        child: the child process that runs it; sessions of one runtime may share one and take turns
             (default: a process of its own).
 
     Raises:

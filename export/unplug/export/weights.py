@@ -32,7 +32,7 @@ def stored_weights(artifact: Artifact) -> dict[str, Array]:
     codes.
 
     Args:
-        artifact: An artifact from `load_artifact` or `export_checkpoint`; its target's reader runs
+        artifact: an artifact from `load_artifact` or `export_checkpoint`; its target's reader runs
             in a child process.
 
     Returns:

@@ -27,10 +27,10 @@ class PublishedSource:
     """Where numbers stand.
 
     Args:
-        title: The title of the page, paper or file.
-        url: The web address.
+        title: the title of the page, paper or file.
+        url: the web address.
         published: its date (year, month or day), or None where it tells none.
-        commit: The commit of the repository, if it is a file in one.
+        commit: the commit of the repository, if it is a file in one.
     """
 
     title: str
@@ -44,23 +44,23 @@ class PublishedRow:
     """One number that somebody published.
 
     Args:
-        series: The series that it is a baseline of.
-        model: The source's name for the model.
+        series: the series that it is a baseline of.
+        model: the source's name for the model.
         device: phone, board or accelerator card; None where the number belongs to none.
         accelerator: "cpu", "gpu", "nnapi", "npu" or "coreml"; None where the source does not tell.
         software: runtime, as far as told.
-        precision: The source's name for the precision, or None.
+        precision: the source's name for the precision, or None.
         numeric: arithmetic that it means: "float" or "int8"; None where neither.
         threads: CPU threads, or None where not told.
         input_size: side of the square input, or None.
         macs: multiply-accumulates of one run, or None.
-        parameters: The number of the model's parameters, or None.
+        parameters: the number of the model's parameters, or None.
         value: the number; None where it could not be read in its source.
-        unit: The unit of the number.
-        measures: The quantity measured.
+        unit: the unit of the number.
+        measures: the quantity measured.
         source: key of `Baselines.sources`.
         verified: whether the number was read in its source.
-        note: A caveat for readers.
+        note: a caveat for readers.
     """
 
     series: Series
@@ -102,7 +102,7 @@ class Baselines:
     Args:
         schema: always ``unplug-baselines/1``.
         retrieved: day on which the sources were read.
-        sources: The sources by key.
+        sources: the sources by key.
         rows: the numbers.
     """
 

@@ -50,11 +50,11 @@ def bench_artifacts(
     """Times artifacts side by side, on one device or on several at once.
 
     Args:
-        artifacts: Artifacts from `unplug.export`.
+        artifacts: artifacts from `unplug.export`.
         on: names in DEVICES, with a place behind a colon where there are several of one kind:
             ``"adb:SERIAL"``.
         plan: threads, warm-ups, runs, cold starts; default: `Plan()`.
-        runtime: The runtime that runs them (default: each target's own).
+        runtime: the runtime that runs them (default: each target's own).
         delegates: each artifact on each of them that its runtime has, on every device; default: the
             runtime's first, in a browser all.
         inputs: name to array of N samples, taken in turn; default: two random samples a model.

@@ -44,12 +44,12 @@ class DriveEntry:
     """What has been measured of one job so far.
 
     Args:
-        job: The job measured.
+        job: the job measured.
         failure: the error that ended it, or None.
         untimed: the pass for memory and outputs.
         records: cold starts by their turn.
         resumed: how many of them are of an earlier run.
-        interruptions: Faults since the last record.
+        interruptions: faults since the last record.
     """
 
     job: BenchJob
@@ -69,7 +69,7 @@ def drive(device: Driven, order: DeviceOrder, place: str) -> tuple[BenchRow, ...
 
     Args:
         device: it is driven from here.
-        order: The order to measure.
+        order: the order to measure.
         place: name of the device for the journal.
 
     Returns:

@@ -44,10 +44,10 @@ class Exchange:
     """The state of one benchmark in a browser.
 
     Args:
-        jobs: The jobs to run.
-        expected: The expected outputs of each job, N samples; None where it is not run.
+        jobs: the jobs to run.
+        expected: the expected outputs of each job, N samples; None where it is not run.
         plan: how it is timed.
-        where: The place where rows are taken, if it is known here.
+        where: the place where rows are taken, if it is known here.
         journal: keeps rows, under `rows_head`; None keeps none.
         auto: whether the page starts without a press.
     """

@@ -19,7 +19,7 @@ class RunsFiles:
     """Runs files by their suffix, as a browser or an app does.
 
     Args:
-        name: The name of the browser or app, for messages.
+        name: the name of the browser or app, for messages.
         by_suffix: suffix of a file to its runtime.
         by_runtime: runtime to its delegates.
     """
@@ -55,8 +55,8 @@ def plan_jobs(device: Runs, order: DeviceOrder, *, every: bool = False) -> list[
     """Every artifact on every delegate that was asked for and that its runtime has.
 
     Args:
-        device: The device that is to run them.
-        order: The order to measure.
+        device: the device that is to run them.
+        order: the order to measure.
         every: all delegates where none is named; or else the runtime's first.
 
     Raises:

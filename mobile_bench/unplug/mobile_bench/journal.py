@@ -26,11 +26,11 @@ class JournalRecord:
 
     Args:
         job, turn: which; turns count from 1.
-        repeat, curve: The measurement.
+        repeat, curve: the measurement.
         nodes_delegated, nodes_total, partitions: see `unplug.export.runtime.base.Placement`.
         timed_until: see `BenchRow`.
-        gate: The result of waiting for a cool device before it.
-        interruptions: Faults on the way to it.
+        gate: the result of waiting for a cool device before it.
+        interruptions: faults on the way to it.
         adapter: see `unplug.export.runtime.base.Placement`.
     """
 

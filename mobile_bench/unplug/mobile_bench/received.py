@@ -42,9 +42,9 @@ def check_received(
 
     Args:
         raw: ``unplug-bench/1`` as JSON.
-        jobs: The jobs to measure; each row must belong to one of them, and no two rows to the same.
+        jobs: the jobs to measure; each row must belong to one of them, and no two rows to the same.
         plan: how.
-        where: The place where the rows were taken, if it is known better here than there.
+        where: the place where the rows were taken, if it is known better here than there.
 
     Raises:
         ReportError: another schema version, unknown fields, numbers that cannot be, or a row of
@@ -78,7 +78,7 @@ def check_row(
     """A row of one job as this side would have written it.
 
     Args:
-        row: A row from outside; only its measurements and the names of the device are taken.
+        row: a row from outside; only its measurements and the names of the device are taken.
         job, plan, where: see `check_received`.
         what: its name in errors.
 

@@ -84,12 +84,12 @@ def refusals(
     """Why a row must not be ranked.
 
     Args:
-        repeats: The row's repeats, at least one.
-        delegate_asked: The delegate that should have run it.
+        repeats: the row's repeats, at least one.
+        delegate_asked: the delegate that should have run it.
         flop_bound_ms: no run can be faster than this; None where that is unknown.
         delegated: share of the operators that the delegate took, or None.
         sustained: throttling is then what is measured.
-        gate: The result of waiting for a cool device; begins with "gave up" if it never cooled.
+        gate: the result of waiting for a cool device; begins with "gave up" if it never cooled.
     """
     for reason in dict.fromkeys(repeat.parity_reason for repeat in repeats):
         if reason:
@@ -163,7 +163,7 @@ def warnings(
         repeats, delegated, sustained: see `refusals`.
         slope: drift over the repeats, or None.
         outliers: share of runs, or None.
-        load: The load of this machine before the benchmark, in runnable processes; None where it
+        load: the load of this machine before the benchmark, in runnable processes; None where it
             does not matter.
     """
     cores = os.cpu_count() or 1

@@ -49,7 +49,7 @@ class Adopted:
 
     Args:
         factory: ``timm:NAME``, ``torchvision:NAME`` or ``package.module:factory``.
-        arguments: The arguments of the call, numbers and texts; a network of a list also gets the
+        arguments: the arguments of the call, numbers and texts; a network of a list also gets the
             number of groups.
         mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
         contiguous: it does not take channels-last memory (``view`` of a feature map, say), and

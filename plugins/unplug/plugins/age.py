@@ -71,7 +71,7 @@ class AgePredictor(
         age_centers: G ages in years that the expectation uses; default: the middle of each group.
         dropout: probability in front of the classifier, 0 to 0.9.
         random_features: D, 0 to 4,096.
-        network: The network of size "adopted": how to build somebody else's network, see `Adopted`;
+        network: the network of size "adopted": how to build somebody else's network, see `Adopted`;
             it replaces trunk and classifier.
 
     Raises:
@@ -245,7 +245,7 @@ class AgePredictor(
 
         Args:
             pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
-            subfolder: The model's folder below it.
+            subfolder: the model's folder below it.
             hub: see `find_checkpoint`.
 
         Raises:

@@ -54,7 +54,7 @@ def check_plugin(config: Mapping[str, Any], side: int, told: str) -> None:
     Args:
         config: the constructor's arguments.
         side: pixels of the condition that have to divide `image_size`.
-        told: Advice if `downscale` is not a power of two.
+        told: advice if `downscale` is not a power of two.
 
     Raises:
         InputError: names the argument that is out of range.

@@ -153,8 +153,8 @@ class Checkpoint:
         path: the folder.
         model_type: key of `MODELS`.
         model: the network in eval mode, on the CPU.
-        sha256: The hash of the weight file, see `weights_sha256`.
-        record: The contents of ``unplug.json`` (empty for weights from elsewhere).
+        sha256: the hash of the weight file, see `weights_sha256`.
+        record: the contents of ``unplug.json`` (empty for weights from elsewhere).
     """
 
     path: Path
@@ -247,7 +247,7 @@ def load_checkpoint(
         path: a folder that `save_checkpoint` or ``save_pretrained`` wrote.
         expect: the model type that the caller can use; None takes any.
         view: a key of `VIEWS`: the weights, run in that way; None is their own.
-        variant: The variant of the weights, see `weights_file`.
+        variant: the variant of the weights, see `weights_file`.
 
     Raises:
         CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen
@@ -279,8 +279,8 @@ def check_binding(claimed: object, sha256: str, record: Path) -> None:
     forget set is of others.
 
     Args:
-        claimed: The record's values under `BINDING`.
-        sha256: The hash of the weight file next to it.
+        claimed: the record's values under `BINDING`.
+        sha256: the hash of the weight file next to it.
         record: its path, for the message.
 
     Raises:
@@ -359,7 +359,7 @@ def find_checkpoint(
     Args:
         path: a folder, or ``owner/name`` on the hub.
         weights: name of the weight file.
-        subfolder: The checkpoint's folder below it.
+        subfolder: the checkpoint's folder below it.
         hub: ``revision``, ``cache_dir``, ``force_download``, ``local_files_only``, ``token``.
 
     Raises:

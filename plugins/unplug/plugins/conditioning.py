@@ -148,7 +148,7 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
                 times `downscale`.
             size: "nano", "small" (1.6 M parameters) or "base" (under 6 M); default: by the width of
                 the base.
-            downscale: The factor by which the base's VAE shrinks pictures.
+            downscale: the factor by which the base's VAE shrinks pictures.
             overrides: other constructor arguments, for example ``widths``.
 
         Raises:

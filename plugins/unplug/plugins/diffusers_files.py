@@ -100,11 +100,11 @@ class PluginFiles:
 
         Args:
             pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
-            subfolder: The plugin's folder below it.
-            variant: The variant of its weights, see `weights_file`.
+            subfolder: the plugin's folder below it.
+            variant: the variant of its weights, see `weights_file`.
             dtype, torch_dtype: type of its weights; default: float32, whatever was stored.
             use_safetensors: True or None; a pickle is never read.
-            low_cpu_mem_usage: Ignored.
+            low_cpu_mem_usage: ignored.
             hub: see `find_checkpoint`; what is None or False is left out, as diffusers' pipelines
                 pass to all their parts.
 

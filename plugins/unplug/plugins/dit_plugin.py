@@ -128,7 +128,7 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
             config: a diffusers SD3Transformer2DModel, its config, or the dictionary in its
                 config.json.
             condition: name of the condition that it will be trained for.
-            downscale: The factor by which the base's autoencoder shrinks pictures.
+            downscale: the factor by which the base's autoencoder shrinks pictures.
             overrides: other constructor arguments, for example ``width``.
 
         Raises:

@@ -106,10 +106,10 @@ class TextEncoder(nn.Module):
         num_attention_heads: A; divides D.
         max_position_embeddings: T of every prompt, padding included.
         hidden_act: "quick_gelu" (Stable Diffusion 1) or "gelu" (2).
-        layer_norm_eps: The epsilon of the layer norms.
-        text_map_rank: The rank of the map I + B A after the last norm, which an erasure puts there;
+        layer_norm_eps: the epsilon of the layer norms.
+        text_map_rank: the rank of the map I + B A after the last norm, which an erasure puts there;
             0 for none.
-        others: Other keys that transformers writes into a config.json; nothing here depends on
+        others: other keys that transformers writes into a config.json; nothing here depends on
             them.
 
     Raises:

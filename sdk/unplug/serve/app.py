@@ -63,7 +63,7 @@ def make_app(settings: ServeSettings) -> FastAPI:
     """The application.
 
     Args:
-        settings: of the server; its tables have been made.
+        settings: the settings of the server; its tables have been made.
     """
     metrics = Metrics()
 

@@ -88,7 +88,7 @@ class Batcher:
 
         Args:
             model: the one that cut the picture to its size.
-            pixels: what `Embedded.pixels` gave.
+            pixels: pixels from `Embedded.pixels`.
 
         Raises:
             Busy: too many wait.

@@ -29,8 +29,8 @@ class Hub:
     """Looks for news every so often, and wakes whoever waits for them.
 
     Args:
-        ledger, jobs: where news come from.
-        poll_seconds: between two looks.
+        ledger, jobs: the sources of news.
+        poll_seconds: the seconds between two looks.
         on_event: awaited for each new event.
     """
 

@@ -31,7 +31,7 @@ class Inbox:
     """Adds requests; an answer comes when the request is on the disk, and not before.
 
     Args:
-        desk: where they go.
+        desk: the desk for the requests.
     """
 
     def __init__(self, desk: Desk) -> None:

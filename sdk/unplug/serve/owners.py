@@ -47,8 +47,8 @@ class Desk:
     """In front of a ledger.
 
     Args:
-        ledger: where requests are kept.
-        tables: where their owners are, in the same database.
+        ledger: the ledger that keeps the requests.
+        tables: the tables with their owners, in the same database.
         limits: how much of one token may be open.
     """
 

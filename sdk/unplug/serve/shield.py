@@ -57,9 +57,9 @@ class Shield:
     """ASGI middleware.
 
     Args:
-        app: what is shielded.
-        limits: of this server.
-        metrics: where answers are counted.
+        app: the application to shield.
+        limits: the limits of this server.
+        metrics: the metrics that count answers.
     """
 
     def __init__(self, app: ASGIApp, limits: ServeLimits, metrics: Metrics) -> None:

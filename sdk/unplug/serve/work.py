@@ -113,9 +113,9 @@ class JobThread:
     """Takes jobs and works on them, one after the other.
 
     Args:
-        settings: with a recipe.
+        settings: settings with a recipe.
         jobs: the queue, of that recipe.
-        ledger: where releases are recorded.
+        ledger: the ledger that records releases.
     """
 
     def __init__(

@@ -26,11 +26,11 @@ class Layer:
     """One layer of the checkpoint and the tensor of the artifact that holds its numbers.
 
     Args:
-        layer, layer_kind: The checkpoint's layer and its kind.
-        tensor, operator: The artifact's tensor and its operator.
-        psnr_db: The PSNR of the tensor against the layer, over all samples; None where they are
+        layer, layer_kind: the checkpoint's layer and its kind.
+        tensor, operator: the artifact's tensor and its operator.
+        psnr_db: the PSNR of the tensor against the layer, over all samples; None where they are
             equal.
-        max_abs_error: The largest error over all samples.
+        max_abs_error: the largest error over all samples.
         within: it reaches the tolerance of the artifact's precision.
     """
 
@@ -49,11 +49,11 @@ class Explanation:
 
     Args:
         schema: always ``unplug-layers/1``.
-        file, artifact_sha256, target, precision, checkpoint_sha256: The file explained, and the
+        file, artifact_sha256, target, precision, checkpoint_sha256: the file explained, and the
             checkpoint.
         samples: that were run.
         threshold_db: the tolerance.
-        layers: The layers in the order in which the checkpoint computes them.
+        layers: the layers in the order in which the checkpoint computes them.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -101,7 +101,7 @@ def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -
     from those of a delegate.
 
     Args:
-        artifact: An artifact whose target is in TRACERS.
+        artifact: an artifact whose target is in TRACERS.
         checkpoint: the folder.
         inputs: name to array of N samples in the artifact's layout; a handful is enough.
 

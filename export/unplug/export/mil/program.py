@@ -64,8 +64,8 @@ class Operation:
 
     Args:
         kind: its type in MIL, "conv" for example.
-        name: The converter's name for it, for messages.
-        arguments: The arguments by their names in MIL; several values where an operator takes a
+        name: the converter's name for it, for messages.
+        arguments: the arguments by their names in MIL; several values where an operator takes a
             list.
         outputs: names and declared types.
     """

@@ -16,7 +16,7 @@ class Placement:
 
     Args:
         delegate_asked: name from the runtime's `delegates`.
-        delegate_got: The delegate that the runtime reports, or None where it does not tell.
+        delegate_got: the delegate that the runtime reports, or None where it does not tell.
         nodes_delegated: operators that the delegate took, or None.
         nodes_total: operators of the graph, or None.
         partitions: pieces that the delegate runs as one, or None.
@@ -100,10 +100,10 @@ class Runtime(Protocol):
 
     Args:
         name: key in RUNTIMES.
-        suffix: The suffix of the files that it runs, with the dot.
-        modules: The modules that `open` imports; a benchmark imports them first, to leave that time
+        suffix: the suffix of the files that it runs, with the dot.
+        modules: the modules that `open` imports; a benchmark imports them first, to leave that time
             and memory out.
-        package: The package; a report names its version.
+        package: the package; a report names its version.
         extra: the unplug extra that installs it.
         delegates: names that `open` takes; the first is the default.
     """

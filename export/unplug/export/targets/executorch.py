@@ -71,9 +71,9 @@ def lowered(exported: Any, source: TargetSource, partitioner: Any) -> Any:
     form.
 
     Args:
-        exported: A program from `torch.export.export`.
-        source: The source; the program will name its tensors.
-        partitioner: The partitioner of a delegate; the portable kernels run what it leaves.
+        exported: a program from `torch.export.export`.
+        source: the source; the program will name its tensors.
+        partitioner: the partitioner of a delegate; the portable kernels run what it leaves.
     """
     from executorch.exir import to_edge_transform_and_lower
 

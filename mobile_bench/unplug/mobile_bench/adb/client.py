@@ -101,7 +101,7 @@ class Adb:
     """One device.
 
     Args:
-        serial: The serial number that `adb devices` lists.
+        serial: the serial number that `adb devices` lists.
     """
 
     def __init__(self, serial: str) -> None:
@@ -111,7 +111,7 @@ class Adb:
         """Runs a command in the device's shell.
 
         Args:
-            command: A command for ``sh``; both its streams are kept, apart.
+            command: a command for ``sh``; both its streams are kept, apart.
             seconds: that it may take.
 
         Raises:

@@ -83,7 +83,7 @@ def write_folder(exchange: Exchange, folder: Path) -> Path:
     """What the app is handed.
 
     Args:
-        exchange: The benchmark's exchange.
+        exchange: the benchmark's exchange.
         folder: made here.
     """
     (folder / "files").mkdir(parents=True)

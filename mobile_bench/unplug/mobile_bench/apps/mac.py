@@ -74,8 +74,8 @@ def parity_on_mac(
     """Compares Core ML packages, run by Core ML itself, with their checkpoint.
 
     Args:
-        host: The host as ssh takes it, ``user@mac``; keys only, it asks for no password.
-        artifacts: Artifacts made from one model.
+        host: the host as ssh takes it, ``user@mac``; keys only, it asks for no password.
+        artifacts: artifacts made from one model.
         reference: the checkpoint's outputs of the inputs.
         inputs: name to array of N samples.
 

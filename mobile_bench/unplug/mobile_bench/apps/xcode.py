@@ -43,10 +43,10 @@ def read_xcode(
     Args:
         path: ``NAME.mlperf``, or its report.json.
         artifact: the Core ML file that was measured.
-        at: The latency's place in the report: keys and list positions with dots between them; a
+        at: the latency's place in the report: keys and list positions with dots between them; a
             number, or a list of runs.
-        unit: The latency's unit, a key of `TO_MS`.
-        device, os: The device that it was measured on.
+        unit: the latency's unit, a key of `TO_MS`.
+        device, os: the device that it was measured on.
         units: Core ML's compute units that it was given.
 
     Raises:

@@ -32,7 +32,7 @@ class Plan:
             says that it throttles is always waited for.
         cool_down_s: wait for that at most so long, s.
         away_s: wait so long for a device that vanished, s.
-        seed: The seed of the order of the repeats.
+        seed: the seed of the order of the repeats.
     """
 
     threads: int = field(default=2, metadata={"range": (1, 256)})
@@ -73,7 +73,7 @@ class BenchJob:
 
     Args:
         artifact: the file.
-        runtime: The runtime that runs it.
+        runtime: the runtime that runs it.
         runtime_version: or None where that is told later, by the device.
         delegate: one of the runtime's.
         inputs: name to array of N samples, taken in turn.
@@ -159,8 +159,8 @@ class Device(Protocol):
         """Measures.
 
         Args:
-            place: The text after the colon of ``--on NAME:PLACE``, say a serial number.
-            order: The order to measure.
+            place: the text after the colon of ``--on NAME:PLACE``, say a serial number.
+            order: the order to measure.
         """
         ...
 
@@ -187,7 +187,7 @@ class State:
 
     Args:
         thermal: its own word, of `THERMAL_STATES` where it is Android's.
-        temperature_c: The temperature that throttles it, of the skin or the CPU.
+        temperature_c: the temperature that throttles it, of the skin or the CPU.
         battery_percent: how full.
         charging, clock_mode: see `BenchRow`.
     """
@@ -205,12 +205,12 @@ class DeviceTiming:
 
     Args:
         latencies_ms: every timed run; none where the tool tells no more than `summary`.
-        summary: The summary of the runs, or None to take it from `latencies_ms`.
-        placement: The placement of the operators.
+        summary: the summary of the runs, or None to take it from `latencies_ms`.
+        placement: the placement of the operators.
         outputs: sample and named outputs of runs that must be compared, see
             `unplug.mobile_bench.parity.ParityWatch`.
         compared: runs whose outputs were looked at.
-        curve: The windows of a sustained run.
+        curve: the windows of a sustained run.
     """
 
     init_ms: float

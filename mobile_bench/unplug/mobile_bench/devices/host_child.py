@@ -199,7 +199,7 @@ class ProcessMeter:
     """Counts from its making on.
 
     Args:
-        folder: The folder of the zones.
+        folder: the folder of the zones.
     """
 
     def __init__(self, folder: Path = POWERCAP) -> None:

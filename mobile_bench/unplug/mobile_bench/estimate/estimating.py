@@ -68,7 +68,7 @@ def estimate_artifacts(
         rows: bench reports; valid rows of the device calibrate, where there are any.
         files: the artifacts of those rows, or folders with them; those beside the reports are found
             without.
-        delegate, threads: The settings of the rows to calibrate on (default: those of most rows).
+        delegate, threads: the settings of the rows to calibrate on (default: those of most rows).
 
     Raises:
         InputError: nothing supports an estimate for this device, setting or precision.

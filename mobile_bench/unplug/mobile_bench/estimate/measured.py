@@ -96,7 +96,7 @@ def usable(
     Args:
         reports: bench reports.
         device: short name.
-        files: The files by SHA-256.
+        files: the files by SHA-256.
 
     Raises:
         InputError: the name means several machines.

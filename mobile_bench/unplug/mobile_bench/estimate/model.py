@@ -40,7 +40,7 @@ class LatencyModel:
     """Costs in milliseconds, none of them negative: more work never takes less time.
 
     Args:
-        costs: The costs by column of `COLUMNS`.
+        costs: the costs by column of `COLUMNS`.
     """
 
     costs: dict[str, float]
@@ -72,7 +72,7 @@ def fit(features_N: Sequence[Features], latencies_N: Sequence[float]) -> Latency
     the common cost.
 
     Args:
-        features_N: The features of each row's file.
+        features_N: the features of each row's file.
         latencies_N: milliseconds, above 0.
 
     Raises:
@@ -148,11 +148,11 @@ def leave_one_out(
     """Predicts the rows of each model from those of the others.
 
     Args:
-        rows: Rows of one setting.
-        model_of: The model of a row, left out together with its other rows; the same network in
+        rows: rows of one setting.
+        model_of: the model of a row, left out together with its other rows; the same network in
             another precision or trained anew is the same model.
         measured: milliseconds of a row.
-        predicted: A function that predicts milliseconds of a left-out row from the rows kept.
+        predicted: a function that predicts milliseconds of a left-out row from the rows kept.
 
     Returns:
         None below two models: nothing can be left out.

@@ -37,7 +37,7 @@ class Features:
 
     Args:
         macs: multiply-accumulates by kind of operator.
-        bytes: The bytes of inputs, weights and outputs by kind, each operator's own.
+        bytes: the bytes of inputs, weights and outputs by kind, each operator's own.
         operators: their number.
     """
 
@@ -60,7 +60,7 @@ def read_features(artifacts: Sequence[Artifact]) -> list[Features]:
     """Counts the operators of LiteRT files, in one child process.
 
     Args:
-        artifacts: Artifacts from `load_artifact`.
+        artifacts: artifacts from `load_artifact`.
 
     Raises:
         InputError: a file is of another target.

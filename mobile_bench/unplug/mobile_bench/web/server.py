@@ -69,8 +69,8 @@ class PageServer:
     Args:
         page: the built page.
         exchange: the benchmark; None where there is nothing to time, and nothing to upload then.
-        host, port: The address to listen on; port 0 takes a free port.
-        files: The files by their addresses on the page's server; no other file is served.
+        host, port: the address to listen on; port 0 takes a free port.
+        files: the files by their addresses on the page's server; no other file is served.
 
     Raises:
         DeviceError: nothing can listen there.

@@ -33,7 +33,7 @@ def serve_site(
     address.
 
     Args:
-        files: The files by their paths inside the generator's folder, ``pipeline.json`` among them;
+        files: the files by their paths inside the generator's folder, ``pipeline.json`` among them;
             none with a guard.
         place: PORT or HOST:PORT; default: a free port, for this machine only.
         say: told where to open it.

@@ -22,7 +22,7 @@ class PageTrust:
     Args:
         keys: public keys in PEM form, whose signatures count.
         bundle: whether a bundle lies beside the page.
-        name, minimum_release, revoked, superseded: The fields of ``unplug-trust/1``.
+        name, minimum_release, revoked, superseded: the fields of ``unplug-trust/1``.
     """
 
     keys: tuple[str, ...]

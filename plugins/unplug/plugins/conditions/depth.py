@@ -72,7 +72,7 @@ class Depth(Condition):
         model: folder or hub id; only safetensors are read, and no code that a model brings is run.
             "" takes the environment's ``UNPLUG_DEPTH_MODEL``. `EXACT` is the depth that drawn faces
             come with: it is no network, and of any other picture there is none.
-        revision: The revision of a hub id, "" for its newest; `resolve` puts the commit here. With
+        revision: the revision of a hub id, "" for its newest; `resolve` puts the commit here. With
             `EXACT`, the renderer's revision.
         device: torch device; "auto" takes CUDA where it is.
     """

@@ -133,7 +133,7 @@ def collect(paths: Sequence[Path]) -> Inputs:
     """Reads the JSON files of a journey.
 
     Args:
-        paths: of any mixture of the schemas in `KINDS`; several of one kind may come.
+        paths: the files, a mixture of the schemas in `KINDS`; several of one kind may come.
 
     Raises:
         ReportError: no file, a missing or broken one, an unknown schema or another version of a

@@ -70,8 +70,8 @@ class Place:
     Args:
         device: its name.
         where: "device", "emulated" or "host".
-        rows: in the order given.
-        number: from 1 on.
+        rows: the rows in the order given.
+        number: the number, from 1 on.
     """
 
     device: str

@@ -177,9 +177,9 @@ class Try:
 
     Args:
         request: SHA-256 of the original's and the forget set's digests.
-        method, budget, options, seed: of the forget step.
+        method, budget, options, seed: the forget step.
         gates: thresholds that are not the defaults.
-        unlearned_sha256: what came of it.
+        unlearned_sha256: the resulting model.
         passed: every gate held.
         failed: names of the gates that did not.
         overridden: those of them that did not keep it from shipping, for a reason that stands in

@@ -26,7 +26,7 @@ class Verdict:
     Args:
         word: the outcome.
         chip: how it is shown.
-        lead: what the word means, in plain language.
+        lead: the verdict's meaning, in plain language.
         sentence: the numbers.
         facts: utility and cost, a sentence each.
     """
@@ -136,7 +136,7 @@ def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
     lost where the intervals of the test error before and after forgetting do not touch.
 
     Args:
-        models: by role.
+        models: the models by role.
         too_few: why the intervals leave out one side's people, or None.
     """
     if not models:

@@ -43,9 +43,9 @@ class Item:
     """A file, on the disk or in an archive, or what an archive says beside its files.
 
     Args:
-        path: The path of the file; a file in an archive has the path of the archive and its name in
+        path: the path of the file; a file in an archive has the path of the archive and its name in
             it.
-        name: The name at its place; empty for an archive's own text.
+        name: the name at its place; empty for an archive's own text.
         head: the first `HEAD` bytes.
         rest: the others, once.
     """
@@ -198,7 +198,7 @@ def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | Traced
     """The files of an archive, and what it says beside them; last why not all of it could be read.
 
     Args:
-        path: The path of the archive.
+        path: the path of the archive.
         handle: it, at any place.
         head: its first bytes.
     """

@@ -74,7 +74,7 @@ class Search:
 
     Args:
         person: whom to look for.
-        pixels: The pixels that `her_pixels` gives.
+        pixels: the pixels that `her_pixels` gives.
         found: gets what is found, and says at the end what the weights that it knows were trained
             on.
     """

@@ -21,8 +21,8 @@ class Person:
     """Whom to look for.
 
     Args:
-        name: The name as in requests, a sample id or ``subject:NAME``.
-        ids: The ids of all her samples in the data.
+        name: the name as in requests, a sample id or ``subject:NAME``.
+        ids: the ids of all her samples in the data.
     """
 
     name: str

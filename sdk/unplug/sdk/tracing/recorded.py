@@ -30,10 +30,10 @@ class TracedSearch:
     """What a search came to.
 
     Args:
-        places: The places where she was found or could not be looked for.
+        places: the places where she was found or could not be looked for.
         value: the same as ``unplug trace --out`` writes it.
         freed: bytes of the cache that were deleted.
-        entry: The ledger's entry that records it; None where no request is named.
+        entry: the ledger's entry that records it; None where no request is named.
     """
 
     places: tuple[TracedPlace, ...]
@@ -60,7 +60,7 @@ def search_for(
         spec, folders, deep, show: see `trace`.
         name: a sample id or ``subject:NAME``.
         purge: delete what the cache keeps of her.
-        ledger, request: The ledger and the request that record it; None records nothing.
+        ledger, request: the ledger and the request that record it; None records nothing.
         out: file for the result, written before the ledger is told.
 
     Raises:

@@ -92,7 +92,7 @@ def derived(
 
     Args:
         path: its card or manifest.
-        raw: The contents of that card or manifest.
+        raw: the contents of that card or manifest.
         remembering: hashes of the weights, found in this search, that remember her.
         known: hashes of all weights that it found.
     """
@@ -178,7 +178,7 @@ class Found:
         """A file that was read: what it says of her.
 
         Args:
-            path: The path of the file.
+            path: the path of the file.
             raw: JSON of it, or None; a record counts wherever in it it stands.
             named: how many texts in it name her.
         """

@@ -80,7 +80,7 @@ class PersonWords:
     """Finds some names in texts.
 
     Args:
-        names: The names as the data have them.
+        names: the names as the data have them.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -57,7 +57,7 @@ def statement(name: str, resources: Mapping[str, str]) -> bytes:
     """The payload: an in-toto statement about a bundle's files.
 
     Args:
-        name: of the product; informational.
+        name: the name of the product; informational.
         resources: SHA-256 by path.
     """
     return canonical(
@@ -87,9 +87,9 @@ def envelope(
     """The signature file.
 
     Args:
-        payload: of `statement`.
+        payload: a payload made by `statement`.
         signature: ECDSA over SHA-256 of `pae`, in DER.
-        key: whose signature it is.
+        key: the key that signs.
         chain: certificates in DER that name the key, its own first; none: it is named by its hint.
     """
     certificates = [{"rawBytes": base64.b64encode(item).decode()} for item in chain]
@@ -114,7 +114,7 @@ class Envelope:
     Args:
         payload: the bytes that are signed.
         signature: DER, as it came.
-        hint: of the key that it names, or "".
+        hint: the hint of the key that it names, or "".
         chain: certificates in DER by which it names its signer instead.
     """
 

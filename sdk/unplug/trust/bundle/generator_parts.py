@@ -30,10 +30,10 @@ class NamedFile:
 
     Args:
         file: its path.
-        sha256: of the file, or of the folder's tree.
-        bytes: of all its files.
+        sha256: the SHA-256 of the file, or of the folder's tree.
+        bytes: the size in bytes of all its files.
         target, precision: its form; of a variant's weights neither.
-        word: of a pack, which prompts that say it switch on.
+        word: the word of a pack; prompts that say it switch the pack on.
     """
 
     __pydantic_config__: ClassVar = _LOOSE
@@ -106,8 +106,8 @@ def check_parts(pipeline: PipelineFiles, files: Mapping[str, FileEntry], where: 
     besides it at most the bundle's card, ``reports/`` and what parity was found to be.
 
     Args:
-        pipeline: what is named.
-        files: of the folder, but for manifest and signature; they were hashed.
+        pipeline: the pipeline with the names.
+        files: the folder's files, but for manifest and signature; they were hashed.
         where: the bundle.
 
     Raises:
@@ -165,9 +165,9 @@ class PartsDifference:
             there; parts whose files are all the same are left out.
         same: those parts.
         fetched: form to the bytes of files that are new or another, and of all files.
-        pipeline_bytes: of ``pipeline.json`` where that is another, else 0.
-        edit_bytes: of the erasure itself, as its record says; None where it says none.
-        facts: what else the bundles say, before and after.
+        pipeline_bytes: the size of ``pipeline.json`` if it changed, else 0.
+        edit_bytes: the size of the erasure itself, as its record says; None where it says none.
+        facts: the bundles' other statements, before and after.
     """
 
     changed: dict[str, dict[str, tuple[int | None, int | None]]]

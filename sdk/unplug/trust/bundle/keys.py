@@ -35,7 +35,7 @@ class Signer:
 
     Args:
         key: the public half.
-        sign: from bytes to the signature in DER.
+        sign: a function from bytes to the signature in DER.
         chain: certificates in DER by which it is named, its own first, then those above it; none:
             it is named by its key.
     """

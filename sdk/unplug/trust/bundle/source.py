@@ -70,7 +70,7 @@ def check_names(names: Sequence[str], where: str) -> None:
 
     Args:
         names: paths with forward slashes, in the order in which they are judged.
-        where: what names them.
+        where: the origin of the names, for messages.
 
     Raises:
         Refused: ``too-many``, ``unsafe-name`` or ``collision``.
@@ -103,10 +103,10 @@ class BundleSource:
     Args:
         label: the bundle as the user knows it.
         sizes: bytes of every plain file, by its path with forward slashes, sorted.
-        open: from a path to the file; no more bytes than `sizes` says are ever read from it by the
-            functions here.
-        odd: what is no plain file: links, pipes, devices. An archive has none: a link in it is a
-            file that holds its text, for nothing here makes links.
+        open: a function from a path to the file; the functions here never read more bytes from it
+            than `sizes` says.
+        odd: entries that are no plain files: links, pipes, devices. An archive has none: a link in
+            it is a file that holds its text, for nothing here makes links.
         packed: whether it is an archive.
     """
 

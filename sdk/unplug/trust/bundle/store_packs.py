@@ -49,8 +49,8 @@ class PackRecord:
 
     Args:
         schema: always ``unplug-pack/1``.
-        store: whose form it has.
-        name: of the pack.
+        store: the store that it has the form of.
+        name: the name of the pack.
         bundle: SHA-256 of the manifest of the bundle that was packed.
         signed_by: fingerprint of the key whose signature was verified, or null.
         warning: `UNSIGNED`, or null.
@@ -80,12 +80,12 @@ def pack_for(
     """Verifies a bundle and writes it as a store takes it.
 
     Args:
-        store: whose form.
+        store: the store.
         bundle: a folder or zip file.
         out: folder to write.
-        trust: who may have signed it.
+        trust: the keys that may have signed it.
         allow_unsigned: take a bundle that nobody signed; the pack then says so.
-        delivery: what the store is told; None takes the defaults.
+        delivery: settings for the store; None takes the defaults.
 
     Raises:
         Refused, BundleCheckFailed: see `unplug.trust.bundle.verify_bundle`; nothing is written.

@@ -33,8 +33,8 @@ def draft_answer(
         request: its id.
         ledger: that holds it.
         out: folder to write; an older draft there is replaced.
-        certificate: of this request, opened with its issuer's key; without it, what it would fill
-            stays open.
+        certificate: the request's certificate, opened with its issuer's key; without it, the fields
+            that it would fill stay open.
 
     Raises:
         InputError: no such request.

@@ -34,7 +34,7 @@ class Issued:
     """A certificate and where it lies.
 
     Args:
-        certificate: what it says.
+        certificate: the certificate.
         folder: holds `file` and `page`.
     """
 
@@ -74,11 +74,12 @@ def issue_certificate(
         bundle: a folder or zip file; verified before anything is said of it.
         signer: the key that signs; P-256, as of bundles.
         out: folder to write; an older certificate there is replaced.
-        superseded: where the bundle is of a base that packs left, the one before, which had them.
-        trust: who may have signed the bundle; None takes the key that signs here.
+        superseded: the earlier bundle, which had the packs, if the bundle is of a base that packs
+            left.
+        trust: the keys that may have signed the bundle; None takes the key that signs here.
         traces: name of a system to the file that `unplug trace --request ... --out` wrote of it.
         places: the operator's word on places, see `said_place`.
-        issuer: who says so, as they want to be called.
+        issuer: the issuer, as they want to be called.
         now: the time, UTC; None takes the clock's.
 
     Raises:

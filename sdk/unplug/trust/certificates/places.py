@@ -74,10 +74,10 @@ class TracedPlace:
 
     Args:
         path: file or folder.
-        kind: what it is, in words.
+        kind: the kind of place, in words.
         standing: see `PlaceStanding`.
         samples: how many of hers, where that is known.
-        goes_by: what removes it, or why it cannot be told.
+        goes_by: the way to remove it, or why that cannot be told.
     """
 
     path: str
@@ -169,8 +169,8 @@ def place_lines(
     there as a count all the same.
 
     Args:
-        traces: of `read_trace`.
-        said: of `said_place`.
+        traces: traces from `read_trace`.
+        said: statements from `said_place`.
         everybody: whether they are of all whom the request names; else nothing counts as not there.
 
     Raises:
@@ -203,8 +203,8 @@ def unlike_places(
     """What is said of places by a search, or by nobody, and is not what a search could have found.
 
     Args:
-        places, searches: of a certificate.
-        facts: of the ledger's entries of these searches; those of older ledgers say less.
+        places, searches: the parts of a certificate.
+        facts: the facts of the ledger's entries on these searches; those of older ledgers say less.
     """
     problems = []
     for line in places:
@@ -246,7 +246,7 @@ def remainder(lines: Sequence[PlaceLine]) -> str:
     place is clean.
 
     Args:
-        lines: of a certificate.
+        lines: the lines of a certificate.
     """
     kept = [
         line.place if line.count is None else f"{line.place} ({line.count})"

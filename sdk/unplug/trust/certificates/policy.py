@@ -24,7 +24,7 @@ class CertificatePolicy:
 
     Args:
         shown_by: ways in which forgetting may be shown.
-        max_weight_difference: where weights are equal to a refit's, how far one may be away.
+        max_weight_difference: the largest difference from a refit's weights, if they must be equal.
         max_auc_above: how far an attack on the released model may be above what never saw the
             person, at the upper end of its interval; where the method is certified, on other
             people.
@@ -37,10 +37,10 @@ class CertificatePolicy:
         answered: whether the person must have been told already.
         in_time: whether the answer, or this certificate where there was none yet, must be within
             the due day.
-        max_age_days: of the certificate; null takes any.
+        max_age_days: the greatest age of the certificate; null takes any.
         signed_bundle: whether the bundle must be signed.
-        minimum_release: of the bundle; older ones are refused.
-        bundle_keys: in PEM form, of bundles; the certificate's key counts as well.
+        minimum_release: the lowest release of the bundle; older ones are refused.
+        bundle_keys: keys of bundles, in PEM form; the certificate's key counts as well.
         ledger_key: the ledger's public key, from elsewhere; null takes the one in the certificate,
             and the result says so.
     """

@@ -54,11 +54,11 @@ class Grid:
     """A table.
 
     Args:
-        title: above it.
-        head: of the columns.
+        title: the title above it.
+        head: the heads of the columns.
         widths: shares of the width, which add up to 1.
-        rows: of it.
-        note: below it.
+        rows: the rows of the table.
+        note: the note below it.
     """
 
     title: str
@@ -91,7 +91,7 @@ def certificate_html(certificate: Certificate, key: str) -> str:
     """The pages; the same certificate and key give the same text.
 
     Args:
-        certificate: what to show.
+        certificate: the certificate to show.
         key: fingerprint of the key that signs.
     """
     environment = Environment(

@@ -33,7 +33,7 @@ class LedgerCheck:
         origin: which ledger.
         size: number of its entries.
         kept: number of entries of the checkpoint that it was held against; None without one.
-        notes: what is odd and no fault: a clock that was set back.
+        notes: oddities that are no fault: a clock that was set back.
     """
 
     origin: str
@@ -47,8 +47,8 @@ class Finding:
     """Something that is not as it was written.
 
     Args:
-        sequence: of the entry; None where it is no single one.
-        what: in one line.
+        sequence: the number of the entry; None where it is no single one.
+        what: the finding in one line.
     """
 
     sequence: int | None
@@ -59,7 +59,7 @@ def check_rows(rows: Sequence[LedgerRow], verifier: Verifier, origin: str) -> tu
     """Checks every row by its number, its signature and the row before it.
 
     Args:
-        rows: by their number, as they lie there.
+        rows: the rows by their number, as stored.
         verifier: the public key, kept elsewhere.
         origin: which ledger.
 

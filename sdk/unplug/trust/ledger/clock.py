@@ -40,7 +40,7 @@ def zone_named(name: str | None = None) -> tzinfo | None:
     """The zone whose days count: of a name, or of ``$UNPLUG_TIMEZONE``; None is the machine's.
 
     Args:
-        name: as ``Europe/Berlin``, or an offset as ``+02:00``.
+        name: a name such as ``Europe/Berlin``, or an offset such as ``+02:00``.
 
     Raises:
         InputError: there is no such zone.

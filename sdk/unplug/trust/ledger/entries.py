@@ -82,15 +82,15 @@ class LedgerEntry:
 
     Args:
         sequence: its place, from 0: what orders entries, whatever the clock said.
-        kind: what it records.
+        kind: the kind of event.
         at: when, as the clock stood, in UTC (``2027-01-31T09:00:00Z``).
         requests: ids of the requests it is about.
-        subjects: of a request, digests of those it names (see `subjects`).
-        received, due: of a request or its extension, calendar days (``2027-01-31``).
+        subjects: digests of the people that a request names (see `subjects`).
+        received, due: the calendar days of a request or its extension (``2027-01-31``).
         note: a reason, or who was told; free text.
-        facts: what else belongs to it, by name: hashes of models, data and files, the id of the key
-            of the digests.
-        clock_back_seconds: by how much the clock stood before that of an earlier entry.
+        facts: further facts by name: hashes of models, data and files, the id of the key of the
+            digests.
+        clock_back_seconds: the seconds by which the clock was behind that of an earlier entry.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT

@@ -44,7 +44,7 @@ class Verifier:
     signed.
 
     Args:
-        name: of the key, without white space and plus signs.
+        name: the name of the key, without white space and plus signs.
         public: 32 bytes of Ed25519.
 
     Example:

@@ -67,9 +67,9 @@ def open_queue(
     """Finds the names behind the digests of all open requests, each candidate tried once.
 
     Args:
-        ledger: with requests.
+        ledger: a ledger with requests.
         candidates: all sample ids of some data, and ``subject:NAME`` of all people in them.
-        states: of the requests that are looked into.
+        states: the states of the requests to look into.
 
     Raises:
         InputError: the ledger cannot be read. A request that cannot is named, and holds none of the

@@ -99,7 +99,7 @@ def requests_of(
     """Id to request, in the order in which they were added.
 
     Args:
-        entries: in their order.
+        entries: entries in their order.
         before: the requests of the entries in front of these.
 
     Raises:
@@ -170,7 +170,7 @@ def after_months(day: date, months: int) -> date:
     """The same day of a later month, or its last day where it has no such day.
 
     Args:
-        day: of receipt.
+        day: the day of receipt.
         months: how many.
 
     Example:

@@ -61,8 +61,8 @@ def make_signing_key(name: str | None = None) -> LedgerSigner:
     one, the first one's stays.
 
     Args:
-        name: of a new key, what others see of it: your host name, say, and no white space; default
-            a random one.
+        name: the public name of a new key: your host name, say, without white space (default: a
+            random name).
 
     Raises:
         InputError: see `signing_key`; or the name cannot be one.

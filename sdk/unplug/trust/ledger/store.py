@@ -32,10 +32,10 @@ class TableVersions:
 
     Args:
         scripts: folder of them.
-        version_table: where the database says which one its tables are of.
+        version_table: the table in which the database says which version its tables have.
         head: the newest.
         known: all that can be brought up to date.
-        absent: what is said where the tables are not there, and what to do about it.
+        absent: the message if the tables are not there, with advice.
         make: the command that makes them.
     """
 
@@ -52,7 +52,7 @@ class SqlStore:
 
     Args:
         where: a file, or a URL that begins with ``postgresql://``.
-        versions: of the tables.
+        versions: the versions of the tables.
         wait_seconds: how long to wait for another writer.
         pooled: keep connections for the next transaction, and look at the version once: for a
             process that serves many.

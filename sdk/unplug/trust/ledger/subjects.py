@@ -111,9 +111,9 @@ def held_as(
     names others.
 
     Args:
-        key, salt: of the request.
-        digests: of those it names.
-        name: as somebody writes it.
+        key, salt: the request's key and salt.
+        digests: the digests of the people that it names.
+        name: the name as somebody writes it.
         alone: whether its form stands for nobody else.
     """
     texts = name_forms(name) if alone else (name,)

@@ -36,9 +36,9 @@ def lut_to_dense(
     """w = table[index].
 
     Args:
-        indices: Packed codes, low bits first, with `shape` (iOS 16); one code per element without
+        indices: packed codes, low bits first, with `shape` (iOS 16); one code per element without
             (iOS 18).
-        lut: The table with `shape`; a table for each block, (blocks..., entries, 1), without.
+        lut: the table with `shape`; a table for each block, (blocks..., entries, 1), without.
     """
     if shape is not None:
         sides = ints(shape)

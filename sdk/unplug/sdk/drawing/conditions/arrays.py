@@ -61,7 +61,7 @@ def conditions_in_worker(
         out: a ``.npy`` file for the conditions, with a ``.json`` beside it. There already, of the
             same pictures and settings, it is read and nothing is drawn; half-made, it is continued.
             None keeps the conditions in memory.
-        digest: The digest of the pictures, if the caller has one; None reads them all for it.
+        digest: the digest of the pictures, if the caller has one; None reads them all for it.
         workers: child processes or threads at once (default: one a core).
         show: progress bar.
 
@@ -117,7 +117,7 @@ def landmarks_in_worker(
         images_NHWC: N pictures in RGB.
         task: MediaPipe's face_landmarker.task; "" takes the environment's
             ``UNPLUG_FACE_LANDMARKER``.
-        faces: Whether a picture with several faces has the largest taken ("largest") or none
+        faces: whether a picture with several faces has the largest taken ("largest") or none
             ("one").
         workers: child processes at once (default: one a core).
         show: progress bar.

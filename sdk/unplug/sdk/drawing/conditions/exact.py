@@ -33,7 +33,7 @@ def with_exact(kind: str, options: Mapping[str, str] | None, dataset: Dataset) -
     Args:
         kind: name of the condition.
         options: its settings, see `unplug.plugins.conditions.build_condition`.
-        dataset: The data set whose pictures are drawn.
+        dataset: the data set whose pictures are drawn.
 
     Example:
         >>> from unplug.sdk.learning.data import load_dataset
@@ -61,10 +61,10 @@ def exact_depths(
     that of the picture.
 
     Args:
-        dataset: A data set of a ``synth:`` spec, N samples.
+        dataset: a data set of a ``synth:`` spec, N samples.
         options: settings that `with_exact` gave.
         size: side in pixels.
-        out: The file to write, as in `conditions_in_worker`.
+        out: the file to write, as in `conditions_in_worker`.
         show: progress bar.
 
     Returns:

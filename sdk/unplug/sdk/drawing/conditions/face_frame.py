@@ -36,7 +36,7 @@ class FaceFrame:
         task: MediaPipe's face_landmarker.task; "" takes the environment's
             ``UNPLUG_FACE_LANDMARKER``.
         faces: "one" refuses a photograph of several, "largest" takes the one with the largest box.
-        margin: The space around the box of all landmarks, on each side, as a fraction of its longer
+        margin: the space around the box of all landmarks, on each side, as a fraction of its longer
             side.
 
     Raises:
@@ -124,7 +124,7 @@ def cut_square(image: Image.Image, left: float, top: float, side: float) -> Fram
 
     Args:
         image: the picture, RGB.
-        left, top, side: The square, in pixels of the picture; some of it lies inside.
+        left, top, side: the square, in pixels of the picture; some of it lies inside.
 
     Example:
         >>> framed = cut_square(Image.new("RGB", (40, 40)), -20.0, 0.0, 40.0)

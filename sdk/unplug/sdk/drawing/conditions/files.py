@@ -42,7 +42,7 @@ class Drawn:
         image, out: paths.
         status: "written"; "kept" (drawn before, with the same settings); "missing" (no face, or
             several); "bad" (unusable).
-        reason: The reason for the last two.
+        reason: the reason for the last two.
     """
 
     image: str

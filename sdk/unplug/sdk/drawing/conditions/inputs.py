@@ -51,7 +51,7 @@ def example_inputs(
         iospec: its named tensors.
         count: N, at least 1; fewer come where the folder holds fewer.
         images: a folder of pictures (for a plugin: of condition images); None draws faces.
-        seed: The seed of the faces.
+        seed: the seed of the faces.
 
     Returns:
         Input name to (N, C, H, W), scaled to the tensor's range.
@@ -101,12 +101,12 @@ def real_inputs(
     is compared on ("test").
 
     Args:
-        checkpoint: The checkpoint of an age predictor or a plugin.
+        checkpoint: the checkpoint of an age predictor or a plugin.
         dataset: pictures of the model's size.
         count: N, at most; samples in which a plugin's condition is not found are left out.
-        part: The part of the split; see `part_of`.
-        iospec: The iospec of the file that takes them, if its layout is not the checkpoint's.
-        seed: The seed of the draw.
+        part: the part of the split; see `part_of`.
+        iospec: the iospec of the file that takes them, if its layout is not the checkpoint's.
+        seed: the seed of the draw.
         say: told where the samples come from.
 
     Returns:

@@ -28,7 +28,7 @@ class ConditionRows:
 
     Args:
         folder: hidden folder beside the result.
-        shape: The shape of the whole array.
+        shape: the shape of the whole array.
     """
 
     def __init__(self, folder: Path, shape: Sequence[int]) -> None:
@@ -93,7 +93,7 @@ def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[ConditionRo
     Args:
         out: final ``.npy`` file.
         key: says what the rows are made of; an unfinished file of another key is dropped.
-        shape: The shape of the whole array.
+        shape: the shape of the whole array.
 
     Raises:
         OutputError: the place is taken by another file, cannot be written, is full, or another

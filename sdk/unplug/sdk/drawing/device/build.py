@@ -50,13 +50,13 @@ class GeneratorSource:
     """What a generator is made of.
 
     Args:
-        name: The name of the base.
+        name: the name of the base.
         folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
         plugins: name to checkpoint folder.
         steps, guidance, solver: that suit the base by default. With a guidance of 1 (none) and no
             slots the UNet is exported so that it is asked about the prompt alone, once a step and
             not twice; it then draws without guidance only.
-        schedule: The schedule of guidance over the noise levels.
+        schedule: the schedule of guidance over the noise levels.
         lora_slots: the UNet takes low-rank updates as an input, so that one file serves every
             variant.
         variants: name to what is drawn with by that name, or of a pack by its word; they need the

@@ -55,14 +55,14 @@ class Drawing:
     Args:
         images: one (H, W, 3) of 0 to 255 a seed.
         decoded: the same as the decoder gave them, (1, 3, H, W) from 0 to 1 each.
-        latents: The latents after the last step, (1, C, h, w) each.
-        seconds: The seconds for each picture, from tokens to pixels.
-        load_seconds: The seconds to open the files.
-        peak_bytes: The peak memory of the process that drew.
-        target, precision, runtime: The file's form and the runtime that drew them.
-        runtime_version: The version of the runtime's package.
-        conditions: The pictures that the plugins followed, one (H, W, 3) each.
-        prompt, negative: The prompts as read; `Encoded.cut` says whether the base read only their
+        latents: the latents after the last step, (1, C, h, w) each.
+        seconds: the seconds for each picture, from tokens to pixels.
+        load_seconds: the seconds to open the files.
+        peak_bytes: the peak memory of the process that drew.
+        target, precision, runtime: the file's form and the runtime that drew them.
+        runtime_version: the version of the runtime's package.
+        conditions: the pictures that the plugins followed, one (H, W, 3) each.
+        prompt, negative: the prompts as read; `Encoded.cut` says whether the base read only their
             beginning.
         packs: words in the prompt that switched on a pack of the folder.
     """
@@ -100,15 +100,15 @@ def draw(
     """Pictures of some words, one a seed. Packs of the folder act where the prompt says their words.
 
     Args:
-        folder: The folder with ``pipeline.json``, or that file itself.
+        folder: the folder with ``pipeline.json``, or that file itself.
         words: see `Words`.
-        pipeline: The folder's pipeline by `load_pipeline`, if the caller has it; None reads it.
-        seeds: The seeds of the pictures.
+        pipeline: the folder's pipeline by `load_pipeline`, if the caller has it; None reads it.
+        seeds: the seeds of the pictures.
         steerings: plugins with the pictures that they follow.
-        variant: The name of one of the folder's variants; it decides what `words` leave open.
+        variant: the name of one of the folder's variants; it decides what `words` leave open.
         loras: instead, LoRA weights, see `pack_loras`; all of them act.
         target, precision: see `open_files`.
-        threads: The number of the runtime's threads.
+        threads: the number of the runtime's threads.
         progress: called with (steps done, steps in all, what).
 
     Raises:

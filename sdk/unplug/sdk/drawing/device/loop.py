@@ -32,8 +32,8 @@ class Words:
     """A prompt to draw.
 
     Args:
-        prompt: The text to draw.
-        negative: The text to steer away from; takes a guidance above 1.
+        prompt: the text to draw.
+        negative: the text to steer away from; takes a guidance above 1.
         steps, guidance, solver: default: the pipeline's.
         encoded: prompt and negative as the pipeline's tokenizer reads them, by whoever has read
             them already.
@@ -70,7 +70,7 @@ class DevicePicture:
     Args:
         image_HWC: the picture, RGB, 0 to 255.
         decoded: the same as the decoder gave it, (1, 3, H, W) from 0 to 1.
-        latent: The latent after the last step, (1, C, h, w).
+        latent: the latent after the last step, (1, C, h, w).
     """
 
     image_HWC: NDArray[np.uint8]
@@ -92,10 +92,10 @@ def generate(
     language, but for rounding.
 
     Args:
-        pipeline: A pipeline from `load_pipeline`.
+        pipeline: a pipeline from `load_pipeline`.
         networks: part name to network; of plugins those that steer.
-        words: The prompt and its settings.
-        seed: The seed of the first latent, 0 to 2^64 - 1.
+        words: the prompt and its settings.
+        seed: the seed of the first latent, 0 to 2^64 - 1.
         steerings: plugins with their drawn conditions, as arrays of the pipeline's `image_size`;
             their residuals add up.
         lora_RK: low-rank updates of the UNet, see `pack_loras`; None is the bare base.

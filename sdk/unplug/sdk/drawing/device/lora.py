@@ -95,7 +95,7 @@ class LoraSlots:
 
     Args:
         rank: R, rows of the input.
-        slots: The slots in the order of the columns: each has the first factor's numbers, then the
+        slots: the slots in the order of the columns: each has the first factor's numbers, then the
             second factor's.
     """
 
@@ -117,7 +117,7 @@ def pack_loras(
     leaves alone has zeros.
 
     Args:
-        slots: The slots of the UNet.
+        slots: the slots of the UNet.
         paths: ``.safetensors`` files, or folders that ``save_lora_weights`` or `unplug train
             student` wrote.
         strengths: a factor for each file; default: 1 each.
@@ -203,9 +203,9 @@ def read_lora(
     Args:
         path: a ``.safetensors`` file, or a folder that ``save_lora_weights`` wrote.
         layers: that can be changed.
-        of: The owner of the layers, for messages.
-        lacks: The thing that the owner lacks where a name fits no layer.
-        fix: Advice for that case.
+        of: the owner of the layers, for messages.
+        lacks: the thing that the owner lacks where a name fits no layer.
+        fix: advice for that case.
 
     Raises:
         CheckpointError: no such file, no safetensors, another kind of weights, or some that do not

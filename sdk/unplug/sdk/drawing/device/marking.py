@@ -57,7 +57,7 @@ def claim(path: Path, inputs: Sequence[Path] = ()) -> None:
     """Refuses a place that holds anything but a picture of ours: what lies there would be lost.
 
     Args:
-        path: The path for a picture.
+        path: the path for a picture.
         inputs: pictures that it is made from.
 
     Raises:

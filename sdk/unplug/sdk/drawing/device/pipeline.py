@@ -58,8 +58,8 @@ class PartFile:
         target: litert, coreml or onnx.
         precision: fp32, fp16, ...
         file: its path, relative to ``pipeline.json``, with forward slashes; of Core ML a folder.
-        sha256: The SHA-256 of the file, or of the folder's tree.
-        bytes: The size in bytes of all its files.
+        sha256: the SHA-256 of the file, or of the folder's tree.
+        bytes: the size in bytes of all its files.
     """
 
     target: str
@@ -117,10 +117,10 @@ class Variant:
     Args:
         file: its path, relative to ``pipeline.json``: rows of the input `LORA` as float32,
             little-endian, the first ones only.
-        sha256: The SHA-256 of the file.
-        bytes: The size of the file in bytes.
+        sha256: the SHA-256 of the file.
+        bytes: the size of the file in bytes.
         defaults: that suit it; None: the pipeline's.
-        word: The word of a pack; prompts that say it switch the pack on. None: it acts where it is
+        word: the word of a pack; prompts that say it switch the pack on. None: it acts where it is
             chosen. Absent from the record where there is none.
     """
 
@@ -137,7 +137,7 @@ class Pipeline:
 
     Args:
         schema: always ``unplug-pipeline/1``.
-        name: The name of the base.
+        name: the name of the base.
         image_size: side of the pictures in pixels.
         latent_shape: C, H, W of the latent.
         tokenizer: text to token ids.
@@ -148,18 +148,18 @@ class Pipeline:
             ``noise_pred`` and ``noise_pred_negative``. Of a base that draws without guidance it is
             asked about the prompt alone: both tensors of the negative are missing.
         decoder: ``latents`` to ``image`` in [0, 1].
-        plugins: The plugins by name; each has the residuals as outputs.
+        plugins: the plugins by name; each has the residuals as outputs.
         residuals: names of the UNet's inputs that plugins fill, in order; zeros steer nothing.
-        scaling_factor: The scaling factor of the autoencoder; the decoder's file divides by it
+        scaling_factor: the scaling factor of the autoencoder; the decoder's file divides by it
             itself.
-        shift_factor: The shift of the autoencoder; the decoder's file adds it itself.
+        shift_factor: the shift of the autoencoder; the decoder's file adds it itself.
         defaults: steps, guidance and solver.
         noise: the stream that the first latent is drawn from, see docs/device.md.
-        versions: The versions of unplug and Python.
-        git_revision: The git revision of this code, or None.
+        versions: the versions of unplug and Python.
+        git_revision: the git revision of this code, or None.
         lora: the UNet's input for low-rank updates, behind its residuals; absent where it was
             exported without.
-        variants: The variants that can fill that input, by name; absent where there are none.
+        variants: the variants that can fill that input, by name; absent where there are none.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -247,7 +247,7 @@ def load_pipeline(folder: Path) -> Pipeline:
     """Reads and checks ``pipeline.json``; its files are opened by `open_files` alone.
 
     Args:
-        folder: The folder that `unplug export` wrote, or the file itself.
+        folder: the folder that `unplug export` wrote, or the file itself.
 
     Raises:
         ReportError: missing, not JSON, another schema, a path that leads out of the folder, or
@@ -434,10 +434,10 @@ def open_files(
     record.
 
     Args:
-        pipeline: A pipeline from `load_pipeline`.
-        folder: The pipeline's folder.
-        target: The target of all parts (default: the text encoder's first).
-        precision: The precision of all parts (default: the text encoder's first with that target).
+        pipeline: a pipeline from `load_pipeline`.
+        folder: the pipeline's folder.
+        target: the target of all parts (default: the text encoder's first).
+        precision: the precision of all parts (default: the text encoder's first with that target).
 
     Returns:
         Part name, see `Pipeline.parts`, to file.

@@ -41,7 +41,7 @@ class VariantSource:
     Args:
         loras: LoRA weights, see `pack_loras`; all of them act.
         defaults: that suit them; None: the base's.
-        word: The word that prompts say to use them, see `Variant`.
+        word: the word that prompts say to use them, see `Variant`.
     """
 
     loras: tuple[Path, ...]
@@ -88,7 +88,7 @@ def variant_sha256(slots: LoraSlots, weights: Path) -> str | None:
     None where they fit no base with these slots.
 
     Args:
-        slots: The slots of the exported base.
+        slots: the slots of the exported base.
         weights: a folder or a file, see `pack_loras`.
     """
     try:
@@ -137,8 +137,8 @@ def drop_pack(folder: Path, word: str) -> None:
     export without the pack leaves: an exact way to forget what it learned.
 
     Args:
-        folder: The folder with ``pipeline.json``, or that file itself.
-        word: The word of the pack.
+        folder: the folder with ``pipeline.json``, or that file itself.
+        word: the word of the pack.
 
     Raises:
         InputError: no pack has this word.
@@ -172,8 +172,8 @@ def variants_for(pipeline: Pipeline, prompt: str, variant: str | None = None) ->
     for, in the order of their names.
 
     Args:
-        pipeline: A pipeline from `load_pipeline`.
-        prompt: The text to draw, not the text to steer away from.
+        pipeline: a pipeline from `load_pipeline`.
+        prompt: the text to draw, not the text to steer away from.
         variant: chosen by name.
 
     Raises:
@@ -226,9 +226,9 @@ def read_variant(pipeline: Pipeline, folder: Path, name: str) -> NDArray[np.floa
     """The rows (r, K) of a variant or pack, of the UNet's low-rank input; see `stack_rows`.
 
     Args:
-        pipeline: A pipeline from `load_pipeline`.
-        folder: The pipeline's folder.
-        name: The name of the variant.
+        pipeline: a pipeline from `load_pipeline`.
+        folder: the pipeline's folder.
+        name: the name of the variant.
 
     Raises:
         InputError: the pipeline has no such variant.

@@ -68,7 +68,7 @@ def predict_noise(
 
     Args:
         control: kind of the network, or None.
-        network: The control network that steers, or None.
+        network: the control network that steers, or None.
         unet: the base's.
         noisy_Bchw: x_t.
         step_B: t.

@@ -91,7 +91,7 @@ class ControlDraws:
     """Draws batches at random, with some prompts left out.
 
     Args:
-        data: The set to draw from. drop: share of prompts replaced by the empty one. device: the
+        data: the set to draw from. drop: share of prompts replaced by the empty one. device: the
             device for the batches.
         clutter: share of conditions with lines missing and others too many, see `clutter`.
     """
@@ -132,8 +132,8 @@ def clutter(condition_BCHW: Tensor, share: float, generator: torch.Generator) ->
 
     Args:
         condition_BCHW: conditions in [0, 1], left as they are.
-        share: The share of conditions to change, each on its own.
-        generator: A generator on the CPU; draws places and sizes, an eighth to a third of the side.
+        share: the share of conditions to change, each on its own.
+        generator: a generator on the CPU; draws places and sizes, an eighth to a third of the side.
 
     Example:
         >>> lines = torch.rand(4, 3, 32, 32)
@@ -187,7 +187,7 @@ def load_control_set(
         kind: name of the condition.
         options: its settings; see `with_exact` for the depth of drawn faces.
         captions: prompts a picture.
-        seed: The seed of the prompts.
+        seed: the seed of the prompts.
         show: progress bars.
 
     Returns:

@@ -26,7 +26,7 @@ class ControlLoss(nn.Module):
 
     Args:
         control: its kind.
-        network: The network to train.
+        network: the network to train.
         base: the frozen pipeline.
         timesteps, weighting: see `ControlRecipe`.
     """
@@ -98,11 +98,11 @@ def fit_control(
         recipe: how.
         condition: name of the condition, for the control's configuration.
         image_size: side of the condition in pixels.
-        seed: The seed of weights, order, noise and noise levels; two controls with the same seed
+        seed: the seed of weights, order, noise and noise levels; two controls with the same seed
             see the same batches.
-        device: The device to compute on.
-        state_path: The file for the state.
-        facts: Further facts that decide the weights, for the fingerprint of the state.
+        device: the device to compute on.
+        state_path: the file for the state.
+        facts: further facts that decide the weights, for the fingerprint of the state.
         start: a network of this kind whose weights are gone on from; None draws new ones from the
             seed.
         on_sample: called with the averaged network and the step.

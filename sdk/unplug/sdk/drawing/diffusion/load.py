@@ -56,8 +56,8 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
     Args:
         name: "small" for the base that ships, a folder that diffusers wrote, or ``owner/name`` on
             the hub.
-        device: The device to put it on.
-        dtype: The type of its weights in memory.
+        device: the device to put it on.
+        dtype: the type of its weights in memory.
 
     Returns:
         A ``StableDiffusionPipeline`` without safety checker.

@@ -35,7 +35,7 @@ class PackRecipe(StepRecipe):
     """How a pack is trained.
 
     Args:
-        rank: The rank of the low-rank update of each layer.
+        rank: the rank of the low-rank update of each layer.
         layers: "all" changes the convolutions too, which small sharp things need; "attention" is a
             fifth of the bytes.
         drop_text: share of prompts that are replaced by the empty one.
@@ -83,10 +83,10 @@ def fit_pack(
         latent_Nchw: scaled latents of N pictures.
         captions: their prompts.
         recipe: how.
-        seed: The seed of everything random.
-        device: The device to compute on.
-        state_path: The file for the state; an unfinished run there is continued.
-        facts: Further facts that decide the weights, for the fingerprint of the state.
+        seed: the seed of everything random.
+        device: the device to compute on.
+        state_path: the file for the state; an unfinished run there is continued.
+        facts: further facts that decide the weights, for the fingerprint of the state.
         show: progress bar.
 
     Returns:

@@ -111,9 +111,9 @@ def share_of(batch_size: int, *, processes: int = 1, parts: int = 1) -> int:
     """Samples that pass through a network at once, of a step's.
 
     Args:
-        batch_size: The batch size of a step.
+        batch_size: the batch size of a step.
         processes: that share it.
-        parts: The number of parts in which each process takes its share.
+        parts: the number of parts in which each process takes its share.
 
     Raises:
         InputError: it does not divide.
@@ -157,7 +157,7 @@ class ControlRecipe(StepRecipe):
     Args:
         drop_text: share of prompts that are replaced by the empty one.
         timesteps: "uniform", or "cubic", which dwells on the noisy steps.
-        weighting: The error to square for the loss, see `level_weight`.
+        weighting: the error to square for the loss, see `level_weight`.
         captions: prompts a picture.
         clutter: share of samples in whose condition lines are missing and others are too many, see
             `clutter`.

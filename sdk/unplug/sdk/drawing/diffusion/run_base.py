@@ -93,13 +93,13 @@ def train_base(
         out: pipeline folder; ``.NAME.training`` beside it holds state and sampling grids until the
             end.
         vae_recipe, recipe: how.
-        seed: The seed of everything random.
-        device: The device to compute on.
+        seed: the seed of everything random.
+        device: the device to compute on.
         restart: drop an unfinished run.
         start: a pipeline from `load_base`, changed here, whose weights and tokenizer are gone on
             from. Its encoder stays as it is, and with it what a latent means: only the decoder
             learns more, and nothing of it where the recipe has no steps.
-        words: Words that each become a token of their own if `start` would spell them.
+        words: words that each become a token of their own if `start` would spell them.
         sample_every: steps between two sampling grids.
         half: store the weights in float16; they are measured as they are stored.
         show: progress bars.

@@ -57,15 +57,15 @@ def train_pack(
         base: see `load_base`; not changed.
         base_name: how the user named it, for the record.
         dataset: pictures that show one thing, of the base's size, with captions or without.
-        word: The word or few words that prompts will say.
+        word: the word or few words that prompts will say.
         out: folder to write; ``.NAME.training`` beside it holds the state until the end.
         recipe: how.
-        seed: The seed of everything random.
-        device: The device to compute on.
+        seed: the seed of everything random.
+        device: the device to compute on.
         half: store the weights in float16.
         restart: drop an unfinished run.
         show: progress bars.
-        again: Records of the first training's data and split, and of the request, for a pack that
+        again: records of the first training's data and split, and of the request, for a pack that
             is trained again without somebody.
 
     Returns:

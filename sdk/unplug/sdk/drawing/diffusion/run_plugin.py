@@ -46,9 +46,9 @@ def previews(
         control: kind of the network.
         base: the frozen pipeline.
         data: its first samples are shown.
-        seed: The seed of the first picture.
+        seed: the seed of the first picture.
         how: all pictures are drawn.
-        folder: The folder for the grids.
+        folder: the folder for the grids.
     """
     rows = data.rows[:PREVIEWS]
     conditions = [Image.fromarray(np.asarray(data.condition[row])) for row in rows]
@@ -112,8 +112,8 @@ def train_plugin(
         recipe: how.
         options: settings of the condition; depth of drawn faces without a model is the renderer's,
             see `with_exact`.
-        seed: The seed of everything random.
-        device: The device to compute on.
+        seed: the seed of everything random.
+        device: the device to compute on.
         restart: drop an unfinished run.
         start: a plugin whose weights are gone on from, of any condition.
         sample_every: steps between two sampling grids.

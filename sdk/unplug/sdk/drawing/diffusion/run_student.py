@@ -47,8 +47,8 @@ def train_student(
         out: a base folder, or with a rank a folder of LoRA weights; ``.NAME.training`` beside it
             holds the state until the end.
         recipe: how.
-        seed: The seed of everything random.
-        device: The device to compute on.
+        seed: the seed of everything random.
+        device: the device to compute on.
         half: store the weights in float16.
         restart: drop an unfinished run.
         show: progress bars.

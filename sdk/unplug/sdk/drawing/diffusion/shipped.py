@@ -33,10 +33,10 @@ class Sampling:
     """How pictures are drawn where nobody says otherwise.
 
     Args:
-        steps: The number of solver steps.
+        steps: the number of solver steps.
         guidance: scale of classifier-free guidance.
         solver: how steps are taken; None is the scheduler that the base came with.
-        schedule: The schedule of guidance over the noise levels, see `scheduled_guidance`.
+        schedule: the schedule of guidance over the noise levels, see `scheduled_guidance`.
     """
 
     steps: int

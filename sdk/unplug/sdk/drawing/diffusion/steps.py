@@ -95,10 +95,10 @@ def state_at(
     """Where a run keeps its state, marked by all that decides its weights; None keeps none.
 
     Args:
-        path: The path of the file.
-        kind: The kind of the network.
-        recipe, seed: The recipe and seed of the run.
-        facts: Further facts that decide the weights.
+        path: the path of the file.
+        kind: the kind of the network.
+        recipe, seed: the recipe and seed of the run.
+        facts: further facts that decide the weights.
     """
     if path is None:
         return None
@@ -199,15 +199,15 @@ def train_steps(
             loss.
         draw: (generator, batch size) to the keyword arguments of one pass.
         recipe: how.
-        seed: The seed of everything random.
-        device: The device to compute on.
-        state: The file for the run's state; an unfinished run there is continued, on the same kind
+        seed: the seed of everything random.
+        device: the device to compute on.
+        state: the file for the run's state; an unfinished run there is continued, on the same kind
             of device, in the same precision and with as many processes.
         on_sample: called with the averaged module and the step, every `sample_every` steps and at
             the end.
         sample_every: 0 is only at the end.
         show: progress bar.
-        label: The text in front of the bar.
+        label: the text in front of the bar.
         parts: passes in which each process takes its share of a step.
         zero_rate: factor on the learning rate of kernels that start at zero.
 

@@ -45,11 +45,11 @@ class StudentRecipe(StepRecipe):
         drawn_steps: DDIM steps that the student draws a picture in, from 1.
         distillation: progressive asks the teacher for all substeps, consistency for one of them and
             the student for the rest.
-        substeps: The teacher's substeps for one step of the student.
+        substeps: the teacher's substeps for one step of the student.
         teacher_guidance: scale of the teacher's classifier-free guidance, which the student learns
             to do without; 1 is none.
         teacher_schedule: how that scale goes over the noise levels, see `guidance_at`.
-        rank: The rank of a low-rank student (LoRA); 0 trains all weights of the UNet.
+        rank: the rank of a low-rank student (LoRA); 0 trains all weights of the UNet.
         captions: prompts a picture.
     """
 
@@ -177,7 +177,7 @@ class StudentLoss(nn.Module):
     Args:
         unet: the student.
         teacher: a UNet that predicts velocities, frozen.
-        text_encoder: The text encoder of both, frozen.
+        text_encoder: the text encoder of both, frozen.
         empty_L: token ids of the empty prompt.
         alpha_N: share of the picture's variance at each timestep.
         recipe: how.
@@ -284,10 +284,10 @@ def fit_student(
         latent_Nchw: scaled latents of N pictures.
         captions: their prompts.
         recipe: how.
-        seed: The seed of everything random.
-        device: The device to compute on.
-        state_path: The file for the state; an unfinished run there is continued.
-        facts: Further facts that decide the weights, for the fingerprint of the state.
+        seed: the seed of everything random.
+        device: the device to compute on.
+        state_path: the file for the state; an unfinished run there is continued.
+        facts: further facts that decide the weights, for the fingerprint of the state.
         show: progress bar.
 
     Returns:

@@ -147,7 +147,7 @@ class NoiseSet(SampleSet):
         control_set: the samples, in the order of `ids`.
         frame: the base and how noise is drawn.
         place: the device that batches are made on.
-        known: Values computed once that are the same for every plugin.
+        known: values computed once that are the same for every plugin.
     """
 
     control_set: ControlSet

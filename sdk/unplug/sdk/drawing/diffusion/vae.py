@@ -37,7 +37,7 @@ class VAERecipe(StepRecipe):
     Args:
         steps: optimizer steps; 0 keeps another base's autoencoder as it is.
         crop: side of the training crops in pixels, a multiple of 8.
-        channels: The number of a latent's channels.
+        channels: the number of a latent's channels.
     """
 
     steps: int = 3500
@@ -148,7 +148,7 @@ class Crops:
         dataset: pictures.
         rows: positions to draw from.
         crop: side in pixels, at most the pictures'.
-        device: The device for the crops.
+        device: the device for the crops.
     """
 
     def __init__(self, dataset: Dataset, rows: list[int], crop: int, device: torch.device) -> None:

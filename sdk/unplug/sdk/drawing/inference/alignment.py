@@ -117,7 +117,7 @@ def align(
         left, right: x and y of the eyes' middles in pixels of the photograph (pixel i covers i to i
             + 1).
         size: side of the result in pixels.
-        frame: The frame that says where the eyes go.
+        frame: the frame that says where the eyes go.
 
     Returns:
         (size, size, 3).

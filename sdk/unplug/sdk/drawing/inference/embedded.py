@@ -60,11 +60,11 @@ class Embedded:
     """A model that answers pictures.
 
     Args:
-        path: The file's path.
-        sha256: The SHA-256 of the bytes that were loaded; every answer names it.
-        model_type: The model type of its card.
+        path: the file's path.
+        sha256: the SHA-256 of the bytes that were loaded; every answer names it.
+        model_type: the model type of its card.
         tensor: its one input.
-        config: The card's ``config``.
+        config: the card's ``config``.
         batched: whether several pictures go through it at once.
         session: ONNX Runtime's.
         iospec: its named tensors.
@@ -134,7 +134,7 @@ def load_embedded(path: str | Path, *, threads: int = 1) -> Embedded:
 
     Args:
         path: an exported ``.onnx`` file of a model that takes one RGB picture.
-        threads: The number of ONNX Runtime's threads for one run.
+        threads: the number of ONNX Runtime's threads for one run.
 
     Raises:
         ArtifactError: not as its card says, broken, of another target, or with loops.

@@ -53,7 +53,7 @@ class HeadFacts:
     """``unplug-head/1``: what a head is computed by.
 
     Args:
-        trunk_sha256: The hash of the trunk's weight file; only that trunk's features mean anything
+        trunk_sha256: the hash of the trunk's weight file; only that trunk's features mean anything
             here.
         grid: pooled features are rounded to multiples of it.
         ridge: penalty a picture.
@@ -92,7 +92,7 @@ class DeviceHead:
 
     Args:
         facts: see `HeadFacts`.
-        lift_DC, offset_D: The fixed features relu(L x + l).
+        lift_DC, offset_D: the fixed features relu(L x + l).
         center_G: years in the middle of each age group.
         sums_KK: sum of z z^T over everybody, z = (features, 1, groups, age) in units of 2^-20 of
             each column's range.

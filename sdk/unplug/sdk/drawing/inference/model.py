@@ -76,13 +76,13 @@ def run(
             arrays of N samples by name, images as NCHW whatever the file has; or one file of
             arrays, NAME.npz, or NAME.npy for a model with one input; or a seed, for one random
             sample within the ranges of the inputs.
-        box: The square to cut out of every picture, "left,top,right,bottom" in pixels.
+        box: the square to cut out of every picture, "left,top,right,bottom" in pixels.
         landmarker: MediaPipe task file that finds the face in every picture, of an age predictor or
             its trunk; without both the centre square is taken.
         margin: around the found face, as a fraction of its box; frame it as the training images are
             framed.
-        frame: The frame for the eyes of the found face, used instead, see `align`.
-        decision: The decision of an age predictor, which turns its groups into over, under or
+        frame: the frame for the eyes of the found face, used instead, see `align`.
+        decision: the decision of an age predictor, which turns its groups into over, under or
             unsure.
 
     Raises:

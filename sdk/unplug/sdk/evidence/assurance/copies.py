@@ -90,7 +90,7 @@ def trained_pixels(
 
     Args:
         dataset: that is judged on; a split of it needs no other data.
-        splits: The splits of the trainings.
+        splits: the splits of the trainings.
         training: the data of the other splits, at the size of `dataset`.
 
     Returns:
@@ -132,8 +132,8 @@ def training_data(
     """The data that a split was made from, or what is left of them.
 
     Args:
-        split: The split of the training.
-        specs: The data's possible places; a record that names one does not promise that it is
+        split: the split of the training.
+        specs: the data's possible places; a record that names one does not promise that it is
             there, or the same.
         size: side in pixels.
         show: progress bars.

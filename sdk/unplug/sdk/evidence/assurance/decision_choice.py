@@ -33,7 +33,7 @@ def decide(
 
     Args:
         answers: one a checkpoint or file.
-        limits: The limits to hold.
+        limits: the limits to hold.
         by: attribute in whose groups they must hold as well, where there are enough people.
         unseen: somebody says that no model learned from these people, where no split does.
 
@@ -147,7 +147,7 @@ def runnable(
 
     Args:
         models: checkpoints, exported files and bundles.
-        trust: The keys that may have signed the bundles.
+        trust: the keys that may have signed the bundles.
 
     Returns:
         What runs, and file name to reason of what does not.
@@ -172,7 +172,7 @@ def shares(rule: Decision, over_N: Array, side_N: NDArray[np.bool_]) -> Share:
     """What a rule answers of the pictures of one side.
 
     Args:
-        rule: The rule of the decision.
+        rule: the rule of the decision.
         over_N: P(age >= T) of N pictures.
         side_N: which of them are meant, at least one.
     """

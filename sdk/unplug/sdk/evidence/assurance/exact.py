@@ -75,7 +75,7 @@ def rate(
     Args:
         event_N: which pictures are.
         among_N: which pictures count at all.
-        person_N: The person in each picture.
+        person_N: the person in each picture.
 
     Example:
         >>> rate(np.array([True, False, False]), np.array([True, True, False]), np.arange(3)).people

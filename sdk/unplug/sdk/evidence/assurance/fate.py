@@ -46,7 +46,7 @@ def year_rows(age_N: Array, error_N: Array, drawn: PeopleDraws) -> tuple[YearRow
     Args:
         age_N: true age in years; 17.9 is 17.
         error_N: estimated minus true age.
-        drawn: The draws of the pictures' people.
+        drawn: the draws of the pictures' people.
     """
     year_N = np.floor(age_N).astype(int)
     masks = {int(year): year_N == year for year in np.unique(year_N)}
@@ -120,9 +120,9 @@ def challenge(
     Args:
         threshold: T in years.
         age_N, estimate_N: true and estimated ages.
-        person_N: The person in each picture.
+        person_N: the person in each picture.
         masks: cells of attributes.
-        limit: The limit of false positives.
+        limit: the limit of false positives.
     """
     passes_N, minor_N, young_N = (
         estimate_N >= threshold,

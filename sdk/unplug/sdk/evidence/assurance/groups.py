@@ -99,10 +99,10 @@ def group_rows(
     worst of many is no accident.
 
     Args:
-        masks: The masks of `cells`.
+        masks: the masks of `cells`.
         age_N: years.
         error_N: estimated minus true age in years.
-        drawn: The draws of the pictures' people.
+        drawn: the draws of the pictures' people.
     """
     if not masks:
         return ()

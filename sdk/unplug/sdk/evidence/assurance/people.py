@@ -48,7 +48,7 @@ class People:
         left_out: pictures of the data that the model learned from, or that belong to another part.
         copies: those among them that only their pixels gave away, and how far that was looked at;
             None where nothing says what the model saw.
-        faults: The faults that the quality check finds in each picture, see `face_faults`, or why
+        faults: the faults that the quality check finds in each picture, see `face_faults`, or why
             nobody looked.
         without_age: pictures left out because nobody said an age.
     """
@@ -93,10 +93,10 @@ def people_of(
 
     Args:
         dataset: loaded, at any size.
-        splits: The splits of the trainings of all models that are judged; empty where nothing is
+        splits: the splits of the trainings of all models that are judged; empty where nothing is
             known of them.
         part: which set of a split of these data is asked for.
-        training: The pictures of the other splits, see `training_data`.
+        training: the pictures of the other splits, see `training_data`.
 
     Returns:
         The people, and their N positions in the data set.

@@ -41,10 +41,10 @@ class GroupShift:
     """The change of false positives in one group.
 
     Args:
-        name: The name of the group.
+        name: the name of the group.
         people: minors of it.
         before, after: share of them that is called over.
-        change: The change: after minus before.
+        change: the change: after minus before.
     """
 
     name: str
@@ -59,8 +59,8 @@ class Shift:
     """What a step did to a decision, each after minus before.
 
     Args:
-        name: The name of the model after the step.
-        sha256: The SHA-256 of its weights or file.
+        name: the name of the model after the step.
+        sha256: the SHA-256 of its weights or file.
         false_positives: share of minors called over.
         false_negatives: share of adults called under.
         calibration: error of P(age >= T), see `calibration_error`.
@@ -109,7 +109,7 @@ def rate_change(before_P: Array, after_P: Array, confidence: float = CONFIDENCE)
 
     Args:
         before_P, after_P: whether each person was answered wrongly.
-        confidence: The confidence of each end by itself.
+        confidence: the confidence of each end by itself.
 
     Example:
         >>> nobody = np.zeros(299, bool)
@@ -172,13 +172,13 @@ def decision_shift(
 
     Args:
         before_N, after_N: P(age >= T) of N pictures.
-        age_N: Ages in years.
+        age_N: ages in years.
         person_N: a number for each person.
-        rule: The rule in force before the step.
-        name, sha256: The model after it.
+        rule: the rule in force before the step.
+        name, sha256: the model after it.
         minors_from: youngest age that counts as a minor.
-        group_N: The group of each person; None where unknown.
-        seed: The seed of the bootstrap.
+        group_N: the group of each person; None where unknown.
+        seed: the seed of the bootstrap.
 
     Raises:
         DataError: no minors, no adults, or fewer than five people.

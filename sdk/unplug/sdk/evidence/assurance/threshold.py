@@ -48,7 +48,7 @@ class Limits:
             on, the share among all people like them is within the limit. "conformal": the next
             person is called wrongly with at most this probability, on average over such draws:
             fewer people are enough, and many a draw lies above it.
-        confidence: The confidence in the first, in (0, 1).
+        confidence: the confidence in the first, in (0, 1).
         minors_from: youngest age that counts as a minor; children far below T are seldom taken for
             adults and dilute the limit.
 
@@ -206,8 +206,8 @@ def cut_of(score_P: Array, limits: Limits, side: Side) -> Cut:
 
     Args:
         score_P: the highest P(age >= T) of each minor, or the highest 1 - P of each adult.
-        limits: The limits to hold.
-        side: The side to cut.
+        limits: the limits to hold.
+        side: the side to cut.
     """
     share = limits.share(side)
     errors = errors_allowed(len(score_P), share, limits.method, limits.confidence)
@@ -241,11 +241,11 @@ def fit_decision(
 
     Args:
         over_N: P(age >= T) of pictures of people that the model never saw.
-        age_N: Ages in years.
+        age_N: ages in years.
         person_N: a number for each person.
-        limits: The limits to hold.
-        group_N: The group of each person; None where unknown.
-        attribute: The name of the groups' attribute, for errors.
+        limits: the limits to hold.
+        group_N: the group of each person; None where unknown.
+        attribute: the name of the groups' attribute, for errors.
 
     Raises:
         DataError: no minors, no adults, one year only, too few people, or a group that is not known

@@ -32,7 +32,7 @@ class Others:
     none of which it saw.
 
     Args:
-        forget, unseen: Its answers for those pictures.
+        forget, unseen: its answers for those pictures.
         person_F, person_U: numbers of the people in them, the same as in `Signals`.
     """
 
@@ -49,7 +49,7 @@ class Inside:
 
     Args:
         forget_FC, unseen_UC, population_ZC: features, float64.
-        weight_KC, bias_K: The layer's weight and bias.
+        weight_KC, bias_K: the layer's weight and bias.
     """
 
     forget_FC: Array
@@ -70,11 +70,11 @@ class Signals:
         retain: the rest of the training set.
         person_F, person_U: numbers of the people in the forget and the unseen samples; None where
             they were not given.
-        views: The model's answers for the forget and the unseen samples of each view (see
+        views: the model's answers for the forget and the unseen samples of each view (see
             `unplug.sdk.evidence.auditing.evidence`).
-        others: Its answers for other pictures of the same people; None where there are none.
+        others: its answers for other pictures of the same people; None where there are none.
         inside: the last linear layer and what it reads; None where nobody holds the weights.
-        before: The old file's answers: the original that was unlearned. None for the original
+        before: the old file's answers: the original that was unlearned. None for the original
             itself, or without one.
     """
 

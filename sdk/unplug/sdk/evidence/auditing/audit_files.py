@@ -44,9 +44,9 @@ class AuditedModels:
     Args:
         original, unlearned, retrained, references: checkpoints; the unlearned ones by name.
         artifacts: exported files, those that cannot run here among them.
-        dataset, forget_ids, split: The request's data, forget set and split.
-        task: The task of the original, on `device`.
-        skipped: Results that cannot be shown, each with the reason.
+        dataset, forget_ids, split: the request's data, forget set and split.
+        task: the task of the original, on `device`.
+        skipped: results that cannot be shown, each with the reason.
     """
 
     original: Checkpoint
@@ -280,9 +280,9 @@ def relearn_times(
     Args:
         original: the model before forgetting.
         models: unlearned and retrained checkpoints.
-        sets: Sets on the device; only the forget set is learned.
+        sets: sets on the device; only the forget set is learned.
         task: the original's.
-        seed: The seed of the first of three runs per model.
+        seed: the seed of the first of three runs per model.
     """
     device = sets.forget.device
     before = task.network(original.model).to(device)

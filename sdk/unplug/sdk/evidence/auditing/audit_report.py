@@ -172,8 +172,8 @@ class WorstSubject:
     Args:
         value: the largest standardized statistic over subjects.
         null_low, null_high: 95 % of that maximum where membership plays no part.
-        p_value: The p-value of the maximum.
-        auc: The AUC of that subject's samples against unseen.
+        p_value: the p-value of the maximum.
+        auc: the AUC of that subject's samples against unseen.
         subjects, samples: that it was taken over, and of the subject.
     """
 
@@ -208,17 +208,17 @@ class ModelAudit:
     Args:
         name: how the report calls it.
         role: which kind of model it is.
-        sha256: The SHA-256 of the weights or of the exported file.
-        target, precision: The form of an artifact, else null.
-        utility: The utility for each set (retain, forget, test).
-        attacks: The results for each attack.
+        sha256: the SHA-256 of the weights or of the exported file.
+        target, precision: the form of an artifact, else null.
+        utility: the utility for each set (retain, forget, test).
+        attacks: the results for each attack.
         distance: mean |expected age - the oracle's| in years (for models without ages: of the loss)
             on forget and test; null for the oracle.
-        logistic_accuracy: The accuracy of a logistic regression on the loss, forget against unseen;
+        logistic_accuracy: the accuracy of a logistic regression on the loss, forget against unseen;
             0.5 is guessing.
         retain_privacy: retain against unseen, beside the original's and the oracle's; of what was
             unlearned.
-        worst_subject: The worst subject by the loss attack.
+        worst_subject: the worst subject by the loss attack.
         relearning: null unless it was asked for.
         people: every forgotten person, in the order of the forget set; empty without references
             that left people out.
@@ -296,8 +296,8 @@ class Rounding:
     original's own export.
 
     Args:
-        model, sha256, target, precision: The file.
-        original_sha256: The hash of the original's export in the same form.
+        model, sha256, target, precision: the file.
+        original_sha256: the hash of the original's export in the same form.
         original_given: it was given; else it was made for this audit.
         codes: stored numbers that differ from the original's export; null where they could not be
             read.
@@ -312,7 +312,7 @@ class Rounding:
         minus_retrained: distance minus the oracle's export's, total variation on the forget set,
             paired.
         auc_shift: AUC on the file minus on its checkpoint, an attack; paired.
-        notes: Values that were not measured, each with the reason.
+        notes: values that were not measured, each with the reason.
     """
 
     model: str

@@ -62,10 +62,10 @@ def audit(
     """Audits models that share a forget request.
 
     Args:
-        predictors: The models to audit; a model of role "retrained" is the oracle that the others
+        predictors: the models to audit; a model of role "retrained" is the oracle that the others
             are compared with.
         sets: retain (as ``train``), forget, validation and test on the device.
-        split: The split that gives the sets.
+        split: the split that gives the sets.
         edges: age-group borders.
         data: facts about the data, copied into the report.
         references: models trained without the forget set, with other seeds; RMIA needs one, LiRA
@@ -78,11 +78,11 @@ def audit(
         exports: artifacts of unlearned models with the original's export in the same form: what
             rounding did is measured on each; one that cannot run here is compared by its stored
             numbers alone.
-        evidence: Further questions besides the sets (see `gather`); None leaves out the attacks
+        evidence: further questions besides the sets (see `gather`); None leaves out the attacks
             that read the answers.
         exact: forgetting is shown by equality, so attacks only illustrate it and a single sample
             will do.
-        seed: The seed of the resampling.
+        seed: the seed of the resampling.
         show: progress bar.
 
     Returns:

@@ -80,14 +80,14 @@ class CertifyConfig:
     """What is certified, and how hard.
 
     Args:
-        method, options, budget: The forget step; a budget of None is the method's own.
+        method, options, budget: the forget step; a budget of None is the method's own.
         people: n of a request.
         requests: M. The interval narrows as 1 / sqrt(M n), down to what the rounds of references
             allow.
         like: training samples of a request that the surrogates are to resemble; whose they are is
             never a surrogate.
         margin: see `Certification`.
-        seed: The seed of the draws, and of the forget steps with their number added.
+        seed: the seed of the draws, and of the forget steps with their number added.
     """
 
     method: str = "folds"
@@ -118,15 +118,15 @@ def certify(
     """Forgets M surrogate requests and says what is left of the people in them.
 
     Args:
-        original: The original; its people may ask.
-        dataset: The data that it was trained on.
+        original: the original; its people may ask.
+        dataset: the data that it was trained on.
         fleet: folder that `unplug references` made of it.
-        config: The settings.
+        config: the settings.
         out: folder of one small file a request and the certification; a killed run goes on there.
         on_bad: how the data were loaded.
-        base: The diffusion base of a plugin.
-        device: The device to compute on.
-        backend, workers: The processes, see `train_references`.
+        base: the diffusion base of a plugin.
+        device: the device to compute on.
+        backend, workers: the processes, see `train_references`.
         show: progress bar.
 
     Raises:
@@ -190,9 +190,9 @@ def read_certification(
 
     Args:
         path: the file that `certify` wrote, or its folder.
-        original, dataset: The request's original and data.
-        method, options, budget: The forget step.
-        references_sha256: The hash of the references that judge the request; None where there are
+        original, dataset: the request's original and data.
+        method, options, budget: the forget step.
+        references_sha256: the hash of the references that judge the request; None where there are
             none.
         people: how many the request names.
 

@@ -26,9 +26,9 @@ def check_split(name: str, own: Signals, sets: Sets) -> None:
     """Refuses what was said of other samples than those of the request.
 
     Args:
-        name: The name of the model, for the message.
-        own: The model's own answers.
-        sets: The sets of the request.
+        name: the name of the model, for the message.
+        own: the model's own answers.
+        sets: the sets of the request.
 
     Raises:
         InputError: another number of samples, or other labels.
@@ -71,7 +71,7 @@ def check_different(what: str, rows: Sequence[Array]) -> None:
 
     Args:
         what: the models are, for the message.
-        rows: The answers of each model, one number per sample.
+        rows: the answers of each model, one number per sample.
 
     Raises:
         InputError: names the first two.

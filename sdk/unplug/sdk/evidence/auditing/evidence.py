@@ -45,10 +45,10 @@ class AuditEvidence:
     """Further sets that every model is asked about.
 
     Args:
-        views: The forget and unseen samples of each view.
+        views: the forget and unseen samples of each view.
         others: other pictures of the people of the forget and of the unseen samples, with the same
             numbers of people; or None.
-        missing: The reason for each absence, by the name that attacks read ("views", "others").
+        missing: the reason for each absence, by the name that attacks read ("views", "others").
     """
 
     views: tuple[tuple[SampleSet, SampleSet], ...] = ()
@@ -81,9 +81,9 @@ def gather(
     """Evidence of a request.
 
     Args:
-        sets: The request's sets, on the device.
+        sets: the request's sets, on the device.
         dataset: that they come from; procedural faces are drawn once more in other pictures.
-        task: The task of the models.
+        task: the task of the models.
         others: other pictures of the same people under the same subjects, which no model was
             trained on; None draws them.
 
@@ -187,7 +187,7 @@ def drawn_again(
 
     Args:
         dataset: procedural faces, or anything else.
-        people: The people, named as in `Sample.person`.
+        people: the people, named as in `Sample.person`.
         per_person: pictures of each.
     """
     source = parse_spec(dataset.spec)

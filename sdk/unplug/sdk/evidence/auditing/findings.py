@@ -15,8 +15,8 @@ class Standing:
 
     Args:
         value: the model's.
-        mean, spread: The mean and standard deviation of the others.
-        low, high: The range for her number if she were one of 95 in 100 unseen people.
+        mean, spread: the mean and standard deviation of the others.
+        low, high: the range for her number if she were one of 95 in 100 unseen people.
         rank: 1 where all others are above it, `models` + 1 where all are below.
         models: how many never saw her.
         people: how many people of the test set say what is usual.
@@ -75,10 +75,10 @@ class Vulnerable:
     """The forgotten whom models of the fleet remember most, against unseen people.
 
     Args:
-        auc: The AUC of their mean confidence against unseen people's.
+        auc: the AUC of their mean confidence against unseen people's.
         minus_retrained: the same minus the oracle's, paired; null without one.
         people, of: how many they are, of how many forgotten.
-        gap: How much surer models that saw them are, in standard deviations of models that did not;
+        gap: how much surer models that saw them are, in standard deviations of models that did not;
             the mean over people.
     """
 
@@ -94,9 +94,9 @@ class Threat:
     """What somebody holds, and what the audit tried of it.
 
     Args:
-        holds: The attacker's means.
+        holds: the attacker's means.
         covered: attacks and measures that ran; empty where it was not tested.
-        missing: The reason for each attack that did not run.
+        missing: the reason for each attack that did not run.
     """
 
     holds: str

@@ -54,8 +54,8 @@ class Measured:
 
     Args:
         item: the model.
-        own: Its answers for each set.
-        scored: The scores by attack.
+        own: its answers for each set.
+        scored: the scores by attack.
     """
 
     item: Predictor
@@ -92,9 +92,9 @@ def run_attacks(
     gives it.
 
     Args:
-        attacks: The attacks by name.
-        models, references: The answers of models and references.
-        names: The models' names, for reasons.
+        attacks: the attacks by name.
+        models, references: the answers of models and references.
+        names: the models' names, for reasons.
         oracle: which model is the oracle.
 
     Returns:
@@ -165,10 +165,10 @@ def audit_model(
     Args:
         one: the model.
         oracle: the retrained model; None for the oracle itself, or without one.
-        sets: The sets on the device.
+        sets: the sets on the device.
         edges: age-group borders.
         draws: the bootstrap weights that `one` was measured with.
-        seed: The seed of the intervals of means.
+        seed: the seed of the intervals of means.
     """
     own, model = one.own, one.item
     people = {

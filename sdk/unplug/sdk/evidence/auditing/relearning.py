@@ -28,7 +28,7 @@ class Censored:
     none.
 
     Args:
-        passes: The passes of each run; None for those that were stopped.
+        passes: the passes of each run; None for those that were stopped.
         cap: sample passes after which a run was stopped.
         reason: one sentence.
     """
@@ -43,11 +43,11 @@ class RelearnTime:
     """Sample passes until the loss is back.
 
     Args:
-        mean: The mean over runs, with Student's t interval (cut at 0); without one for a single
+        mean: the mean over runs, with Student's t interval (cut at 0); without one for a single
             run.
-        passes: The passes of each run, models in the order given, seeds within each; multiples of a
+        passes: the passes of each run, models in the order given, seeds within each; multiples of a
             quarter epoch.
-        target_loss: The loss to reach.
+        target_loss: the loss to reach.
     """
 
     mean: Estimate
@@ -87,13 +87,13 @@ def relearn(
 
     Args:
         models: unlearned ones, or retrained ones; left as they are.
-        forget: The forget set, at least 2 samples (batch norm).
+        forget: the forget set, at least 2 samples (batch norm).
         task: the loss.
         target_loss: the original's `forget_loss`.
-        seeds: The seeds of order and dropout.
-        lr: The learning rate of AdamW without weight decay.
-        batch_size: The batch size, at least 2.
-        max_epochs: The most epochs over the forget set, at least 1; a run that needs more is
+        seeds: the seeds of order and dropout.
+        lr: the learning rate of AdamW without weight decay.
+        batch_size: the batch size, at least 2.
+        max_epochs: the most epochs over the forget set, at least 1; a run that needs more is
             censored.
 
     Raises:

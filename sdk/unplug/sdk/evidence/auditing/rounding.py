@@ -49,13 +49,13 @@ class Compared:
     """What the audit of an artifact hands over, because it has it already.
 
     Args:
-        name: The artifact's name in the report.
-        own: The artifact's answers; None where it cannot run here.
-        checkpoint: The answers of the unrounded weights that it was exported from; None where they
+        name: the artifact's name in the report.
+        own: the artifact's answers; None where it cannot run here.
+        checkpoint: the answers of the unrounded weights that it was exported from; None where they
             were not given.
-        original: The original checkpoint's answers.
+        original: the original checkpoint's answers.
         auc_shift: AUC on the file minus on the checkpoint, an attack; paired.
-        task: The task of the file's model; None where it was not run.
+        task: the task of the file's model; None where it was not run.
     """
 
     name: str
@@ -85,11 +85,11 @@ def measure_rounding(
 
     Args:
         exports: the file, and the files it is compared with.
-        known: The audit's results so far.
+        known: the audit's results so far.
         sets: forget and test on the device.
         weights_RF: bootstrap weights of the forget samples, the same as for every other number of
             the report.
-        seed: The seed of the intervals of means.
+        seed: the seed of the intervals of means.
 
     Raises:
         ArtifactError: files of different targets or precisions, or one that cannot be read.

@@ -33,12 +33,12 @@ def surrogates(
 
     Args:
         train: the training set.
-        people: The people who may be drawn, as subject numbers.
+        people: the people who may be drawn, as subject numbers.
         requests: M.
         count: n people of a request.
         like: training samples of people whom each request is to resemble, by age; those people are
             never drawn.
-        seed: The seed of the draws.
+        seed: the seed of the draws.
 
     Returns:
         (M, n).

@@ -44,7 +44,7 @@ def memorised(
     Args:
         references: see `load_references`.
         ids: samples of the training set.
-        subject_N: The person in each sample.
+        subject_N: the person in each sample.
 
     Returns:
         g of each person (J,), and who they are (J,), in ascending order of their numbers.
@@ -100,11 +100,11 @@ def vulnerable(
     division those whom models find hard would stand out, in a model that never saw them as well.
 
     Args:
-        own: The answers of the model in question.
-        oracle: The answers of the model that never saw them, for the difference.
+        own: the answers of the model in question.
+        oracle: the answers of the model that never saw them, for the difference.
         references: the fleet.
-        sets: The sets of the request.
-        seed: The seed of the resampling.
+        sets: the sets of the request.
+        seed: the seed of the resampling.
 
     Returns:
         The number with its interval over people, or why there is none.

@@ -35,14 +35,14 @@ class JudgeFacts:
     """What is known of a judge.
 
     Args:
-        concept: The concept that it looks for.
+        concept: the concept that it looks for.
         recall: share of held-out pictures with the concept in which it sees one, with its exact
             95 % interval.
         false_alarms: the same of pictures without it.
         trained, held_out: pictures with and without the concept.
-        source: The source of the pictures, see `ConceptPairs`.
+        source: the source of the pictures, see `ConceptPairs`.
         size: side of the pictures that it was trained on.
-        seed: The seed of weights and order.
+        seed: the seed of weights and order.
         recipe: see `JudgeRecipe`.
     """
 
@@ -70,9 +70,9 @@ class RateRow:
 
     Args:
         attack: its name; "unnamed" is no attack: prompts that do not say the concept.
-        holds: The attacker's means; None for "unnamed".
-        form: The form of the model, see `FORMS`.
-        role: The role of the model.
+        holds: the attacker's means; None for "unnamed".
+        form: the form of the model, see `FORMS`.
+        role: the role of the model.
         rate: share of the pictures, with its exact 95 % interval.
         pictures: that were drawn.
         seconds: that it took.
@@ -94,11 +94,11 @@ class ConceptAudit:
     """One concept's rows.
 
     Args:
-        words: The words of the concept.
-        judge: The facts about the judge that looked.
+        words: the words of the concept.
+        judge: the facts about the judge that looked.
         rows: see `RateRow`.
         left_out: attack to why it was not tried.
-        claims: The claims that each attacker's row supports, see `claims_of`.
+        claims: the claims that each attacker's row supports, see `claims_of`.
         pictures: the first few of the rows in `SHOWN`, as small PNG files in base64: illustrations,
             of few colours; picture n of every row is of one prompt and one noise.
     """
@@ -122,9 +122,9 @@ class FrechetApart:
     other, and with those of as many pictures.
 
     Args:
-        erased: The distance of the erased base's pictures.
-        original: The distance of the original's own pictures.
-        pictures: The number of pictures on each side.
+        erased: the distance of the erased base's pictures.
+        original: the distance of the original's own pictures.
+        pictures: the number of pictures on each side.
         components: how many principal components of the autoencoder's latents of the original's
             pictures it is taken in.
     """
@@ -144,7 +144,7 @@ class ErasureAudit:
     Args:
         schema: always ``unplug-erasure-audit/1``.
         models: role to name and `base_digest`.
-        method: The method of the erasure. edit_bytes: the size of its map, None where weights
+        method: the method of the erasure. edit_bytes: the size of its map, None where weights
             changed.
         concepts: one audit each.
         retained_db: how alike pictures are that do not say the concepts: the mean PSNR in dB
@@ -152,13 +152,13 @@ class ErasureAudit:
             equal.
         frechet: how alike they are as a whole, see `FrechetApart`; audits of before it have none.
         beside: other words to the rate at which the original and the erased base draw them.
-        reference: The model that the erased base is compared with.
-        pictures: The number of pictures in each row.
+        reference: the model that the erased base is compared with.
+        pictures: the number of pictures in each row.
         cost: seconds and device.
         claim: the most that holds for every concept: for that attacker and all who hold less.
         files: exported files that drew as well: their form, as rows have it, to the SHA-256 of each
             part.
-        versions: The versions of the software that computed it.
+        versions: the versions of the software that computed it.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -228,7 +228,7 @@ def most_claimed(claims: Sequence[Mapping[Claim, Outcome]]) -> Claim | None:
     """The most that holds in all of them: against that attacker and all who hold less.
 
     Args:
-        claims: The claims for one concept each, see `claims_of`.
+        claims: the claims for one concept each, see `claims_of`.
 
     Example:
         >>> tried = {"prompts": "holds", "control images": "not tried", "weights": "holds"}

@@ -39,10 +39,10 @@ def concept_judge(
     Args:
         original: the base before any erasure.
         name: how the user calls it.
-        concept: The concept to see.
+        concept: the concept to see.
         sampling: how pictures will be drawn that it judges.
-        seed: The seed of the judge.
-        device: The device to compute on.
+        seed: the seed of the judge.
+        device: the device to compute on.
         show: progress bars.
     """
     facts = {
@@ -84,7 +84,7 @@ def check_words(
 
     Args:
         original: the base before any erasure. name: how the user calls it.
-        concepts: The concepts to erase.
+        concepts: the concepts to erase.
         seed, device, show: see `concept_judge`.
 
     Raises:

@@ -30,9 +30,9 @@ class ConceptPairs:
     """Pictures with a concept and without it.
 
     Args:
-        with_NCHW, without_NCHW: Pictures of one size; if both sets have as many, those with the
+        with_NCHW, without_NCHW: pictures of one size; if both sets have as many, those with the
             same index are the same picture but for the concept.
-        source: The source of the pictures, for the record.
+        source: the source of the pictures, for the record.
     """
 
     with_NCHW: Tensor
@@ -44,11 +44,11 @@ def pairs_of_spec(spec: str, without: str, size: int, *, base: Any = None) -> Co
     """Drawn faces that differ in one thing: of two specs the pictures that are not the same.
 
     Args:
-        spec: The spec with the concept, for example
+        spec: the spec with the concept, for example
             ``synth:n=400,subjects=400,seed=1,wears=eye-patch``.
         without: the same without it.
         size: side in pixels.
-        base: The base; the pictures pass through its autoencoder, so that they look like pictures
+        base: the base; the pictures pass through its autoencoder, so that they look like pictures
             that it draws, see `through`.
 
     Raises:
@@ -94,9 +94,9 @@ def pairs_of_draws(
     Args:
         base: see `unplug.sdk.drawing.diffusion.load_base`.
         prompts: N prompts that do not say the words.
-        words: The words of the concept, put after each prompt.
+        words: the words of the concept, put after each prompt.
         seeds: N seeds.
-        how: The settings of `unplug.sdk.drawing.diffusion.generate`, which must be those of the
+        how: the settings of `unplug.sdk.drawing.diffusion.generate`, which must be those of the
             pictures to judge.
     """
     size = image_size_of(base)

@@ -148,8 +148,8 @@ class Judge:
     """A trained judge.
 
     Args:
-        net: The network in eval mode.
-        facts: The facts about it.
+        net: the network in eval mode.
+        facts: the facts about it.
     """
 
     net: PresenceNet
@@ -159,7 +159,7 @@ class Judge:
         """The probability (N,) that each picture shows the concept; from a half on it does.
 
         Args:
-            pictures: Pictures of one size, (N, 3, S, S) in [-1, 1] or as files have them.
+            pictures: pictures of one size, (N, 3, S, S) in [-1, 1] or as files have them.
         """
         return _seen(self.net, _images(pictures))
 
@@ -188,7 +188,7 @@ def presence_rate(pictures: Tensor | Sequence[Image.Image], judge: Judge) -> Est
 
     Args:
         pictures: see `Judge.presence`; drawn independently.
-        judge: The judge of the concept.
+        judge: the judge of the concept.
     """
     seen_N = judge.presence(pictures) >= 0.5
     return share(int(seen_N.sum()), len(seen_N))
@@ -207,12 +207,12 @@ def train_judge(
     """Trains a judge and counts its errors on pictures that it never saw.
 
     Args:
-        pairs: The pairs to learn from; pictures of a pair stay together, trained on or held out.
-        concept: The concept to look for, for the record.
+        pairs: the pairs to learn from; pictures of a pair stay together, trained on or held out.
+        concept: the concept to look for, for the record.
         recipe: how.
-        seed: The seed of everything random.
-        device: The device to compute on.
-        state_path: The file for the training's state; an unfinished training there is continued.
+        seed: the seed of everything random.
+        device: the device to compute on.
+        state_path: the file for the training's state; an unfinished training there is continued.
         show: progress bar.
 
     Raises:

@@ -29,7 +29,7 @@ class FleetSummary:
         skipped: results that were there already.
         failed: job name to the end of its traceback, or why its worker died; these run again next
             time.
-        seconds: The wall time in seconds.
+        seconds: the wall time in seconds.
     """
 
     done: int
@@ -69,13 +69,13 @@ def run_jobs(
     and a later call tries it again.
 
     Args:
-        jobs: Jobs with unique names.
-        context: The object that they share, or None.
+        jobs: jobs with unique names.
+        context: the object that they share, or None.
         out: folder of the results; those of the same fingerprint are skipped, older ones replaced.
-        backend: A backend of `BACKENDS`: "loop", "processes" or "ray".
+        backend: a backend of `BACKENDS`: "loop", "processes" or "ray".
         workers: how many at once; None is one per core.
         show: progress bar.
-        fingerprint: The fingerprint of all that decides a result and is in neither the job nor the
+        fingerprint: the fingerprint of all that decides a result and is in neither the job nor the
             context (a data digest, a version).
         cluster: address of a Ray cluster; None is a local one.
 

@@ -62,7 +62,7 @@ class ReferenceRecord:
     """``unplug-references/1``: what a folder of references is of.
 
     Args:
-        model_type, recipe, task: The facts about each model, as the original's record has them.
+        model_type, recipe, task: the facts about each model, as the original's record has them.
         data: facts of the data, with their digest.
         key: id of the operator's key that `rows` are digests under; no id of a sample is written
             down.
@@ -70,9 +70,9 @@ class ReferenceRecord:
         trained: T, how many of them are of the training set.
         models, folds: every person was left out by models / folds of them.
         files: SHA-256 of what each model says.
-        seed: The seed of the folds and of all trainings.
+        seed: the seed of the folds and of all trainings.
         cost: once, for all requests to come.
-        versions: The versions of the software that trained them.
+        versions: the versions of the software that trained them.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -98,10 +98,10 @@ class References:
     """What M models say of N samples, and which of them saw which.
 
     Args:
-        record: The facts that they hold for.
-        sha256: The SHA-256 of the record's file.
+        record: the facts that they hold for.
+        sha256: the SHA-256 of the record's file.
         seen_MN: True where a model was trained on a sample; never on validation and test.
-        person_N: The person in each sample, as an integer that is the same in all sets; one of its
+        person_N: the person in each sample, as an integer that is the same in all sets; one of its
             own where the person is not known.
     """
 
@@ -183,10 +183,10 @@ def load_references(
     """Reads what `train_references` wrote.
 
     Args:
-        folder: The folder of the references.
+        folder: the folder of the references.
         original: the model that a request is about.
-        task: The task of the original.
-        dataset: The data that the original was trained on.
+        task: the task of the original.
+        dataset: the data that the original was trained on.
 
     Raises:
         InputError: no references, not all of them, of another recipe or other data, or written

@@ -97,22 +97,22 @@ def train_references(
     by models / folds models, whoever asks later.
 
     Args:
-        original: The original; the models have its recipe and split, and leave out people whom it
+        original: the original; the models have its recipe and split, and leave out people whom it
             forgot.
-        dataset: The data that it was trained on.
+        dataset: the data that it was trained on.
         out: folder; a run that was killed goes on where it stood and loses the models in flight
             alone.
         models: a multiple of `folds`.
         folds: 2 or more. Few leave many models that never saw a person, each trained on fewer
             people than the original.
-        seed: The seed of the folds and the trainings.
-        base: The diffusion base of a plugin.
-        task: The task of the original, if the caller has opened it already.
+        seed: the seed of the folds and the trainings.
+        base: the diffusion base of a plugin.
+        task: the task of the original, if the caller has opened it already.
         on_bad: how the data were loaded.
-        device: The device to compute on.
-        backend: A backend of `BACKENDS`; None takes processes on the CPU, and one model after the
+        device: the device to compute on.
+        backend: a backend of `BACKENDS`; None takes processes on the CPU, and one model after the
             other on CUDA.
-        workers: The number of worker processes, and so of models at once; None is one per core.
+        workers: the number of worker processes, and so of models at once; None is one per core.
         show: progress bar.
 
     Raises:

@@ -122,8 +122,8 @@ def has_result(out: Path, name: str, fingerprint: str) -> bool:
     """True where a whole result of that job is there that carries the fingerprint.
 
     Args:
-        out, name: The folder and the job's name, see `read_result`.
-        fingerprint: The fingerprint that `run_jobs` got, or the job's own (`job_fingerprint`).
+        out, name: the folder and the job's name, see `read_result`.
+        fingerprint: the fingerprint that `run_jobs` got, or the job's own (`job_fingerprint`).
     """
     path = result_path(out, name)
     try:

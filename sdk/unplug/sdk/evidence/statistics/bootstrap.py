@@ -98,7 +98,7 @@ class PeopleDraws:
 
     Args:
         person_N: a number for each person.
-        seed: The seed of the draws; the same seed and people give the same draws.
+        seed: the seed of the draws; the same seed and people give the same draws.
         replicates: R.
     """
 

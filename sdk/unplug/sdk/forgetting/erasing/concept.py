@@ -26,8 +26,8 @@ class Concept:
     """What a base must no longer draw.
 
     Args:
-        words: The words as prompts say them.
-        target: The target that prompts with the words shall give instead; "" is the prompt without
+        words: the words as prompts say them.
+        target: the target that prompts with the words shall give instead; "" is the prompt without
             the words.
 
     Raises:
@@ -58,7 +58,7 @@ def check_wishes(
     """Refuses wishes that cannot all come true.
 
     Args:
-        concepts: The concepts to erase now.
+        concepts: the concepts to erase now.
         earlier: erased from this base before.
         retained: words that must go on working.
 

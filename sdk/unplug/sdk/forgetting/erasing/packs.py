@@ -41,11 +41,11 @@ class LearnedPack:
     """A pack, beside the base that it was trained on.
 
     Args:
-        folder: The pack's folder.
-        record: The contents of its ``unplug.json``.
+        folder: the pack's folder.
+        record: the contents of its ``unplug.json``.
         split: whom it was trained on, as it stands there.
         base: see `load_base`; its hash is the one in the record.
-        sha256: The SHA-256 of its weights; None where a deletion that was cut off has taken them.
+        sha256: the SHA-256 of its weights; None where a deletion that was cut off has taken them.
     """
 
     folder: Path
@@ -82,7 +82,7 @@ def open_pack(folder: Path, base: str | None, *, device: torch.device) -> Learne
     Args:
         folder: that `unplug train pack` wrote.
         base: see `load_base`; None takes the one in the record.
-        device: The device for the base.
+        device: the device for the base.
 
     Raises:
         CheckpointError: no such folder, another record, another base, or weights that are a link.
@@ -158,10 +158,10 @@ def retrain_pack(
 
     Args:
         pack: see `open_pack`.
-        dataset: The data that it was trained on.
+        dataset: the data that it was trained on.
         ids: whom to forget; others stay, see `LearnedPack.left`.
         out: folder to write; the pack's own is replaced.
-        device: The device to compute on.
+        device: the device to compute on.
         restart: drop an unfinished run.
         show: progress bars.
 

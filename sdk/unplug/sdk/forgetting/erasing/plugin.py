@@ -42,10 +42,10 @@ class PluginForgetting:
     """How a plugin forgets.
 
     Args:
-        steps: The number of optimizer steps.
+        steps: the number of optimizer steps.
         batch_size: samples a step.
         lr: peak learning rate of AdamW.
-        pictures: The number of pictures that the original draws with the concept, and as many
+        pictures: the number of pictures that the original draws with the concept, and as many
             without.
         clutter: share of conditions with lines missing and others too many, see `clutter`.
     """

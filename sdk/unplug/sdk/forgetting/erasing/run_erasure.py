@@ -59,7 +59,7 @@ class Erased:
         base: name of the base before any erasure. base_sha256: its `base_digest`.
         concepts: that it does not draw, in the order of their erasure.
         retained: words that were held.
-        map_bytes: The size of the map of text states that is the whole edit; None: the edit is in
+        map_bytes: the size of the map of text states that is the whole edit; None: the edit is in
             the weights.
     """
 
@@ -102,8 +102,8 @@ def original_of(name: str, device: torch.device) -> tuple[Any, str]:
     """The base before any erasure, and its name.
 
     Args:
-        name: The name of a base, erased or not.
-        device: The device for the base.
+        name: the name of a base, erased or not.
+        device: the device for the base.
 
     Raises:
         CheckpointError: the base that the record names is not there any more, or is another one.
@@ -142,18 +142,18 @@ def erase(
     Args:
         base_name: see `load_base`. An erased base is erased further: what it must not draw stays
             so.
-        concepts: The concepts to erase.
+        concepts: the concepts to erase.
         out: pipeline folder to write; ``.NAME.training`` beside it holds the state until the end.
         method: a name in `ERASURES`.
         options: settings of the method, as text.
         retained: words that must go on working.
-        prompts: Further prompts; those that say a concept are left out (default: those of
+        prompts: further prompts; those that say a concept are left out (default: those of
             `usual_prompts`).
         plugins: conditioning plugins that forget with the base, by name or folder; they lie in
             ``plugins`` of `out`.
         plugin_options: settings of `PluginForgetting`, as text.
-        seed: The seed of everything random.
-        device: The device to compute on.
+        seed: the seed of everything random.
+        device: the device to compute on.
         half: store the weights in float16.
         check: raises where the original, of this name, is not to be erased from; called when all
             else is in order, and before anything is written.

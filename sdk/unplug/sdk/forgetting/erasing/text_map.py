@@ -149,7 +149,7 @@ def solve_map(
     Args:
         said_ND: c. meant_ND: t. retained_MD: p; float64.
         keep: weight of leaving everything as it is, above 0.
-        rank: The rank, at least 1.
+        rank: the rank, at least 1.
 
     Reference:
         Gandikota et al., Unified Concept Editing in Diffusion Models, 2024, equation 7.
@@ -169,7 +169,7 @@ def least_change(
 
     Args:
         gap_ND: g. said_NE: c. retained_ME: p; float64.
-        keep: The factor, above 0.
+        keep: the factor, above 0.
         rank: r, at least 1; more than there can be is the best one of any rank.
 
     Reference:

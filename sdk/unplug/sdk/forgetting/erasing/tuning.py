@@ -38,7 +38,7 @@ class Stepping:
     """Gradient steps.
 
     Args:
-        steps: The number of optimizer steps.
+        steps: the number of optimizer steps.
         batch_size: samples a step.
         lr: peak learning rate of AdamW.
         pictures: that the original draws for it, one a prompt.
@@ -69,7 +69,7 @@ class Stepping:
         """The averaged UNet after the steps; an unfinished run is continued.
 
         Args:
-            problem: The problem to solve.
+            problem: the problem to solve.
             model: forward is its loss, ``unet`` is what learns, see `WithFrozen`.
             draw: see `train_steps`.
             name: tells several runs for one problem apart.
@@ -131,7 +131,7 @@ class Tuning(Stepping):
         """Trains the UNet of ``problem.base``.
 
         Args:
-            problem: The problem; its base is changed.
+            problem: the problem; its base is changed.
             loss: makes the module whose forward is the loss, around the UNet that learns as its
                 ``unet``.
             draw: see `train_steps`.
@@ -150,7 +150,7 @@ class WithFrozen(nn.Module):
 
     Args:
         unet: learns.
-        frozen: The frozen networks that its loss also reads.
+        frozen: the frozen networks that its loss also reads.
     """
 
     def __init__(self, unet: Any, **frozen: Any) -> None:
@@ -175,7 +175,7 @@ class Redirect(WithFrozen):
 
     Args:
         unet: learns v.
-        text_encoder, scheduler: The base's text encoder and scheduler.
+        text_encoder, scheduler: the base's text encoder and scheduler.
         teacher: v*.
         eta: see above.
         keep: weight of prompts that stay.
@@ -214,9 +214,9 @@ class PairRows:
     Args:
         latent_Nchw: scaled latents.
         ids_N2L: token ids of their pairs.
-        kept_KL: Prompts that stay as they are; they replace half of the pairs, one prompt twice
+        kept_KL: prompts that stay as they are; they replace half of the pairs, one prompt twice
             each. None replaces none.
-        device: The device for the batches.
+        device: the device for the batches.
     """
 
     def __init__(

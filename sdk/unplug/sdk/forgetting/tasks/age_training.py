@@ -50,15 +50,15 @@ def train_age(
 
     Args:
         dataset: data with ages at ``recipe.image_size``.
-        split: The split: with an empty forget set for an original; with a full one, the retain set
+        split: the split: with an empty forget set for an original; with a full one, the retain set
             is trained on (the oracle).
         recipe: how to train.
         out: checkpoint folder; ``.NAME.training`` beside it holds the state until the end.
-        seed: The seed of weights, order and augmentation.
-        device: The device to compute on.
+        seed: the seed of weights, order and augmentation.
+        device: the device to compute on.
         restart: drop an unfinished run instead of continuing it.
         show: progress bar.
-        label: The text in front of the bar.
+        label: the text in front of the bar.
         role: "original" or "retrained", for the record.
         adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None takes the
             recipe's size of ours.

@@ -48,7 +48,7 @@ class ResNet18(nn.Module):
     Args:
         classes: G.
         width: channels of the first stage, 64 in the paper.
-        dropout: The dropout in front of the classifier.
+        dropout: the dropout in front of the classifier.
 
     Example:
         >>> import torch
@@ -90,7 +90,7 @@ class ClassTask(GroupTask):
     """L = CE(z, y), for labels without an order, of `ResNet18` classifiers.
 
     Args:
-        recipe: A recipe of size "resnet18", with loss "ce".
+        recipe: a recipe of size "resnet18", with loss "ce".
         edges: see `of`.
         width: channels of the first stage; 64 is ResNet-18.
 

@@ -65,7 +65,7 @@ class FirstCheck:
 
     Args:
         model: the predictor around it; ``model.adopted`` says in which memory it computes.
-        notes: Notes for its owner, a sentence each.
+        notes: notes for its owner, a sentence each.
     """
 
     model: AgePredictor
@@ -90,7 +90,7 @@ def check_network(
         edges: G + 1 age-group borders in years.
         weights: safetensors of the trained network, with its own names of tensors; None leaves the
             weights that it begins with.
-        device: The device to test on.
+        device: the device to test on.
 
     Raises:
         InputError: it cannot be built, answers otherwise, answers a picture by what stands beside

@@ -56,7 +56,7 @@ class PluginTask(StoredTask):
         recipe: how plugins are trained.
         edges: (0, 1): one class, none to tell apart.
         frame: the base.
-        record: The record of the checkpoint that was opened.
+        record: the record of the checkpoint that was opened.
         iospec: the plugin's named tensors.
 
     Reference:

@@ -26,11 +26,11 @@ class StoredTask(Task):
 
     Attributes:
         model_type: key of `unplug.plugins.checkpoint.MODELS`, and of the task in `TASKS`.
-        schema: The schema of its checkpoints' records.
-        unit: The unit of its error on a sample, "years" or "loss".
-        lacks: Features that no model of the kind has, so that a method that needs them is refused
+        schema: the schema of its checkpoints' records.
+        unit: the unit of its error on a sample, "years" or "loss".
+        lacks: features that no model of the kind has, so that a method that needs them is refused
             before anything is computed.
-        error_name: The name of its error on unseen samples.
+        error_name: the name of its error on unseen samples.
         error_digits: that its error is printed with.
         image_size: side in pixels of the pictures that it is trained on.
     """
@@ -126,9 +126,9 @@ def task_of(checkpoint: Checkpoint, *, device: torch.device, base: str | None = 
     """Opens the task of a checkpoint.
 
     Args:
-        checkpoint: A checkpoint with the record of its training.
-        device: The device to compute on.
-        base: The diffusion base of a plugin; None takes the base in the record.
+        checkpoint: a checkpoint with the record of its training.
+        device: the device to compute on.
+        base: the diffusion base of a plugin; None takes the base in the record.
 
     Raises:
         CheckpointError: of a type that cannot be forgotten with, or without the record that is

@@ -82,18 +82,18 @@ def forget(
         out: checkpoint folder.
         budget: fraction of retraining; None takes the method's default.
         options: hyperparameters of the method, as text.
-        withhold: Data that the method must do without (the forget data, say); a method that needs
+        withhold: data that the method must do without (the forget data, say); a method that needs
             them is refused.
-        outside: Answers of models that never saw the request's people for their samples, for
+        outside: answers of models that never saw the request's people for their samples, for
             methods that fit them.
         oracle: the retrained model; what it took is then shown beside the estimate of retraining.
-        base: The diffusion base of a plugin; None takes the base in its record.
-        task: The task of `original`, if the caller has opened it already (a base is large); `base`
+        base: the diffusion base of a plugin; None takes the base in its record.
+        task: the task of `original`, if the caller has opened it already (a base is large); `base`
             is not read then.
-        split: The split of this request, see `request_split`, if the caller has made it already.
+        split: the split of this request, see `request_split`, if the caller has made it already.
         sets: its tensors on the device, where the caller has loaded them already.
-        seed: The seed of everything random.
-        device: The device to compute on.
+        seed: the seed of everything random.
+        device: the device to compute on.
         restart: drop an unfinished retraining at `out` instead of continuing it.
         show: progress bar.
 
@@ -216,9 +216,9 @@ def retrain_cost(
 
     Args:
         original: the network that is retrained.
-        split: The split with the forget set.
+        split: the split with the forget set.
         task: the original's.
-        sets: The sets on the device.
+        sets: the sets on the device.
         oracle: the retrained model, whose recorded time is then shown beside the estimate.
 
     Raises:

@@ -76,11 +76,11 @@ def estimate_memory(
     ``trains = False`` (no gradients), ``copies = N``.
 
     Args:
-        measured: The model's footprint, see `footprint`.
+        measured: the model's footprint, see `footprint`.
         method: its ``batch_size`` is used where it has one, else the recipe's; never more than
             there are samples.
-        recipe: The recipe of the original.
-        samples: The number of samples in all sets.
+        recipe: the recipe of the original.
+        samples: the number of samples in all sets.
         batch_size: instead of the method's.
         resident: bytes of all samples on the device.
     """
@@ -111,10 +111,10 @@ def check_memory(
     """Refuses a forget step that would not fit.
 
     Args:
-        method, recipe: The method and recipe of the step.
-        samples: The number of samples in all sets; they are not loaded yet.
-        device: The device that will run the step.
-        measured: The model's footprint.
+        method, recipe: the method and recipe of the step.
+        samples: the number of samples in all sets; they are not loaded yet.
+        device: the device that will run the step.
+        measured: the model's footprint.
         resident: see `estimate_memory`.
 
     Returns:
@@ -217,7 +217,7 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
 
     Args:
         device: CUDA counts what torch has reserved and does not use as free.
-        root: The root of the system's ``proc`` and ``sys``.
+        root: the root of the system's ``proc`` and ``sys``.
     """
     if device.type == "cuda":
         # reserved by torch and empty: it is handed out again without asking the driver

@@ -32,8 +32,8 @@ class Dataset:
         images: memory map (rows, size, size, 3) RGB; sample i is row ``rows[i]``.
         rows: N row numbers.
         samples: N samples, in the source's order.
-        problems: Unusable entries, each with the reason.
-        left_out: Other files there, see `LeftOut`.
+        problems: unusable entries, each with the reason.
+        left_out: other files there, see `LeftOut`.
         digest: SHA-256 over ids, contents and labels of the N samples.
         classes: names of the class labels.
         age_edges: the data set's own age groups, or None.

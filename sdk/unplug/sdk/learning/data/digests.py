@@ -60,8 +60,8 @@ def opened(split: Split, dataset: Dataset) -> Split:
     """The inverse of `keyed`, as far as the data hold the names; the others stay digests.
 
     Args:
-        split: The split as stored.
-        dataset: The training's data set or the rest of it, or other data that are searched for
+        split: the split as stored.
+        dataset: the training's data set or the rest of it, or other data that are searched for
             people with the same id.
 
     Returns:

@@ -21,7 +21,7 @@ def told_of_people(samples: Sequence[Sample]) -> tuple[str, ...]:
     which names are nearly one.
 
     Args:
-        samples: Samples of one listing, in its order.
+        samples: samples of one listing, in its order.
     """
     first: dict[str, Sample] = {}
     for sample in samples:

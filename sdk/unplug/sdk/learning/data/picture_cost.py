@@ -29,7 +29,7 @@ def check_structure(raw: bytes, name: str) -> None:
     Args:
         raw: JPEG, PNG, BMP; others are left to their decoder, which is in C and bounded by their
             pixels.
-        name: The name of the file, for the message.
+        name: the name of the file, for the message.
 
     Raises:
         DataError: it would take a decoder longer than its size and pixels explain.
@@ -52,8 +52,8 @@ def check_scans(raw: bytes, name: str, pixels: int) -> None:
 
     Args:
         raw: the file; others than JPEG have no scans.
-        name: The name of the file, for the message.
-        pixels: The number of the picture's pixels.
+        name: the name of the file, for the message.
+        pixels: the number of the picture's pixels.
 
     Raises:
         DataError: scans times pixels are more than `MAX_SCANNED_PIXELS`.

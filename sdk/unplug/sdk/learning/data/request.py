@@ -40,7 +40,7 @@ def read_forget_file(path: Path, dataset: Dataset, trained: Split | None = None)
             only; one that begins with ``#`` is a comment), or a JSON object with lists of strings
             called ``samples`` and ``subjects`` and nothing else. White space around a name counts
             only where the data hold names that differ in it alone.
-        dataset: The data set that the names refer to.
+        dataset: the data set that the names refer to.
         trained: see `resolve_names`.
 
     Returns:
@@ -152,8 +152,8 @@ def resolve_names(
     """Sample ids behind sample ids and ``subject:NAME`` lines, in the data's order.
 
     Args:
-        names: The names, at least one.
-        dataset: The data set that they refer to.
+        names: the names, at least one.
+        dataset: the data set that they refer to.
         where: opens the error message.
         trained: the stored split of a model that may forget whose pictures are gone: their ids are
             taken too, as it holds them, behind the others. Whose pictures a subject's were is not
@@ -208,9 +208,9 @@ def split_for(split: Split, dataset: Dataset, ids: Sequence[str]) -> Split:
     split has left them by an earlier request: there is nothing more to do for it.
 
     Args:
-        split: The model's split, with names in clear.
-        dataset: The data set that they refer to.
-        ids: The ids that the request names; at least one was trained on.
+        split: the model's split, with names in clear.
+        dataset: the data set that they refer to.
+        ids: the ids that the request names; at least one was trained on.
 
     Raises:
         DataError: see `check_forget`.
@@ -226,7 +226,7 @@ def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
 
     Args:
         ids: sample ids as `read_forget_file` returns them.
-        dataset: The data set that they belong to.
+        dataset: the data set that they belong to.
 
     Returns:
         For example ``forgets 3 of 60 pictures: all 2 of subject anna; a.png without a subject``,
@@ -283,8 +283,8 @@ def pick_forget(dataset: Dataset, split: Split, *, fraction: float, seed: int) -
     Args:
         dataset: N samples.
         split: its ``train`` set is drawn from, without those it forgets already.
-        fraction: The fraction of the train set, in (0, 1); at least one subject or sample is taken.
-        seed: The seed of the draw.
+        fraction: the fraction of the train set, in (0, 1); at least one subject or sample is taken.
+        seed: the seed of the draw.
 
     Returns:
         Lines for a forget file: ``subject:NAME`` or sample ids.

@@ -41,11 +41,11 @@ class Split:
 
     Args:
         data_digest: `Dataset.digest` of the data that it was made from.
-        seed: The seed of the shuffle.
+        seed: the seed of the shuffle.
         subject_disjoint: True where no subject is in two of train, validation and test.
         train, validation, test: disjoint ids.
         forget: ids of `train` that a request names; empty before one.
-        key: The id of the operator's key that made the digests, if names are digests; else None.
+        key: the id of the operator's key that made the digests, if names are digests; else None.
     """
 
     data_digest: str
@@ -198,7 +198,7 @@ def make_split(
 
     Args:
         dataset: N samples.
-        seed: The seed of the shuffle.
+        seed: the seed of the shuffle.
         validation, test: fractions of the samples, each in (0, 1), together below 1.
         subject_disjoint: keep all pictures of a subject on one side; samples without a subject
             stand alone.

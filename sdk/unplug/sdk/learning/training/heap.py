@@ -33,7 +33,7 @@ def kept_heap(device: torch.device) -> Iterator[bool]:
     the end everything is given back. Numbers do not change: torch aligns its tensors itself.
 
     Args:
-        device: The device of the training; on a GPU nothing is done.
+        device: the device of the training; on a GPU nothing is done.
 
     Yields:
         Whether it is so: not on a GPU, and not with another C library.

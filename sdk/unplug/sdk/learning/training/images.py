@@ -179,10 +179,10 @@ def to_tensors(
     """Loads some samples with their ages onto the device.
 
     Args:
-        dataset: The data set with the pixels.
+        dataset: the data set with the pixels.
         ids: N sample ids.
         edges: G + 1 age-group borders in years.
-        device: The device for the tensors.
+        device: the device for the tensors.
 
     Raises:
         DataError: a sample without an age.

@@ -148,7 +148,7 @@ class LossPredictions(Predictions):
     """What a model without classes says of N samples: a loss, read as p = exp(-loss).
 
     Args:
-        loss_N: The losses, at least `SMALLEST_LOSS`, see `of`.
+        loss_N: the losses, at least `SMALLEST_LOSS`, see `of`.
         plain_N: the loss of the same samples without the model (a plugin's: the bare base's), or
             None.
     """
@@ -213,7 +213,7 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
     """Accuracy, mean absolute error and both per age group, JSON-ready.
 
     Args:
-        predictions: The predictions for N samples.
+        predictions: the predictions for N samples.
         edges: G + 1 age-group borders.
 
     Returns:

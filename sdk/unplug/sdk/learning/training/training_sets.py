@@ -128,8 +128,8 @@ def split_of(checkpoint: Checkpoint, dataset: Dataset | None = None) -> Split:
     """The split that a checkpoint was trained on.
 
     Args:
-        checkpoint: A checkpoint with its record.
-        dataset: The data whose names replace the digests, which a record holds if somebody was
+        checkpoint: a checkpoint with its record.
+        dataset: the data whose names replace the digests, which a record holds if somebody was
             forgotten; None leaves the digests.
 
     Raises:

@@ -125,7 +125,7 @@ def to_svg(figure: Figure, name: str, label: str) -> str:
     Args:
         figure: drawn in a `canvas`.
         name: prefix of its ids, unique on the page.
-        label: what a screen reader says; states the main numbers.
+        label: the text for screen readers; states the main numbers.
     """
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

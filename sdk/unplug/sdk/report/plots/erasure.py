@@ -57,9 +57,9 @@ def rates_svg(
     """Draws rates and their intervals, one line a base, with the rate written behind each.
 
     Args:
-        ways: from top to bottom.
+        ways: the ways from top to bottom.
         name: prefix of ids.
-        title: of the plot.
+        title: the title of the plot.
         width: CSS pixels.
         limit: the rate up to which an interval may reach, dashed, where there is one for all ways.
     """

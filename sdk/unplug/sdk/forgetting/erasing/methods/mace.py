@@ -39,8 +39,8 @@ class MACE(Stepping):
 
     Args:
         keep: weight of leaving everything else as it is, in both closed forms.
-        rank: The rank of the updates. Published: 1.
-        steps, batch_size, lr, pictures: Settings for each concept, see `Stepping`. Published: 50 of
+        rank: the rank of the updates. Published: 1.
+        steps, batch_size, lr, pictures: settings for each concept, see `Stepping`. Published: 50 of
             1 at 1e-5.
 
     Reference:

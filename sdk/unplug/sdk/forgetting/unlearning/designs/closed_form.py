@@ -220,7 +220,7 @@ def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
 
     Args:
         checkpoint: a closed-form model.
-        trunk_sha256: The hash of its trunk's weight file, as exported by itself.
+        trunk_sha256: the hash of its trunk's weight file, as exported by itself.
 
     Raises:
         CheckpointError: a state that was edited.

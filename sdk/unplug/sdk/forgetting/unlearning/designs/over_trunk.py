@@ -166,14 +166,14 @@ class OverTrunk(ABC, Generic[K]):
         Args:
             dataset: personal data with ages, at the trunk's size.
             split: its retain set is fitted on; validation and test are measured on.
-            recipe: The recipe of the trunk, if one is trained here, into ``NAME-trunk`` next to
+            recipe: the recipe of the trunk, if one is trained here, into ``NAME-trunk`` next to
                 `out`.
             out: checkpoint folder.
             trunk: an ordinary age predictor; None trains one on `trunk_data`.
-            trunk_data: The data that the trunk was trained on, with nobody of `dataset`; None loads
+            trunk_data: the data that the trunk was trained on, with nobody of `dataset`; None loads
                 the data that the trunk's record names.
-            seed: The seed of everything random, and of a trunk that is trained here.
-            device: The device for the trunk's pass over the pictures.
+            seed: the seed of everything random, and of a trunk that is trained here.
+            device: the device for the trunk's pass over the pictures.
             restart: drop an unfinished training of the trunk instead of continuing it.
             show: progress bars.
 
@@ -232,12 +232,12 @@ class OverTrunk(ABC, Generic[K]):
         record says so.
 
         Args:
-            original: The model from `train`, or from an earlier request.
+            original: the model from `train`, or from an earlier request.
             dataset: the data of the training, or what is left of it.
             forget_ids: samples that it was fitted on, and of the same people such as were held out.
             out: checkpoint folder.
             refit: fit from the others' pictures in any case: the oracle of audits.
-            device: The device for the trunk's pass over the pictures.
+            device: the device for the trunk's pass over the pictures.
             show: progress bar.
 
         Raises:

@@ -41,9 +41,9 @@ class Tails(Kept):
 
     Args:
         committed: see `Kept`.
-        place: The place by name, shard and slice.
+        place: the place by name, shard and slice.
         warm_P: the tail that every shard starts from, trained on the trunk's pictures alone.
-        mean_C, spread_C: The moments of the trunk's pictures; a tail reads (x - mean) / spread.
+        mean_C, spread_C: the moments of the trunk's pictures; a tail reads (x - mean) / spread.
         after_SRP: the tails after each slice; the last are those that speak.
     """
 
@@ -96,7 +96,7 @@ class Shards(OverTrunk[Tails]):
         slices: R of each shard; each keeps a copy of the tail.
         hidden: H; S H is at most 4,096.
         epochs: whole epochs a tail learns for, over its R stages together.
-        lr: The learning rate of AdamW, above 0; follows half a cosine in each stage.
+        lr: the learning rate of AdamW, above 0; follows half a cosine in each stage.
 
     Raises:
         InputError: a value out of range.

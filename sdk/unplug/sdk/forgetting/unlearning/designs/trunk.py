@@ -43,10 +43,10 @@ class TrunkRows:
 
     Args:
         ids: N names.
-        people: The people in each picture, see `unplug.sdk.learning.data.Sample.person`.
+        people: the people in each picture, see `unplug.sdk.learning.data.Sample.person`.
         pooled_NC: pooled features in float64, rounded to the grid.
         age_N: years in float64.
-        committed: The name, its SHA-256, the rounded features and the age, by name.
+        committed: the name, its SHA-256, the rounded features and the age, by name.
     """
 
     ids: tuple[str, ...]
@@ -73,7 +73,7 @@ class Consented:
 
     Args:
         seen, held: its training and its validation pictures.
-        mean_C, spread_C: The moments of the pooled features over `seen`.
+        mean_C, spread_C: the moments of the pooled features over `seen`.
         grid: that features are rounded to.
     """
 
@@ -171,9 +171,9 @@ def rows_of(
     Args:
         model: its trunk; what stands over it plays no part.
         grid: pooled features are rounded to multiples of this.
-        dataset: A data set with ages.
-        ids: Ids of the data set.
-        device: The device for the trunk's pass over the pictures.
+        dataset: a data set with ages.
+        ids: ids of the data set.
+        device: the device for the trunk's pass over the pictures.
         show: progress bar.
 
     Raises:

@@ -27,7 +27,7 @@ class CFk(Stepped):
         k: convolutions and linear layers, counted from the classifier; the norms behind them train
             too. Published: 3 of a ResNet-18 in the MUFAC benchmark, for 2 to 5 epochs of SGD.
         lr: peak learning rate of a cosine.
-        batch_size: The batch size, at least 2.
+        batch_size: the batch size, at least 2.
         optimizer: see `Descent`.
 
     Raises:

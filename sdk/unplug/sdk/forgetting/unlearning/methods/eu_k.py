@@ -25,7 +25,7 @@ class EUk(CFk):
             Published: 3 of a ResNet-18 in the MUFAC benchmark, trained as the original was.
         lr: peak learning rate of a cosine; higher than for fine-tuning, because these layers start
             from nothing.
-        batch_size: The batch size, at least 2.
+        batch_size: the batch size, at least 2.
         optimizer: see `Descent`.
 
     Raises:

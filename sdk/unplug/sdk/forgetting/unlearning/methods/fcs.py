@@ -29,15 +29,15 @@ class FCS(Stepped):
        on D_r                  the training loss
 
     Args:
-        rounds: The most rounds; fewer where the budget does not cover one step of each kind.
+        rounds: the most rounds; fewer where the budget does not cover one step of each kind.
             Published: 8 epochs.
-        temperature: The temperature, above 0. Published: 1.15.
-        flatten_lr: The learning rate of step 1. Published: SGD at 5e-3.
-        contrast_lr: The learning rate of the forget half of a round. Published: SGD at 3e-4, cosine
+        temperature: the temperature, above 0. Published: 1.15.
+        flatten_lr: the learning rate of step 1. Published: SGD at 5e-3.
+        contrast_lr: the learning rate of the forget half of a round. Published: SGD at 3e-4, cosine
             to 1e-6.
-        lr: The learning rate of the retain half. Published: SGD at 4e-3, batch 256, weight decay
+        lr: the learning rate of the retain half. Published: SGD at 4e-3, batch 256, weight decay
             1e-2.
-        forget_share: The share of each round's budget that its forget half may take; at most one
+        forget_share: the share of each round's budget that its forget half may take; at most one
             pass over D_f.
 
     Raises:

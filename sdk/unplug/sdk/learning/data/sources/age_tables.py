@@ -68,8 +68,8 @@ class TableRow(dict[str, str]):
     """The cells of one row, by the columns that were asked for.
 
     Args:
-        cells: The cells by column.
-        line: The line of the file on which the row ends.
+        cells: the cells by column.
+        line: the line of the file on which the row ends.
         comma: whether decimals may have a comma, as nothing else in this table is between cells.
     """
 
@@ -153,9 +153,9 @@ class Header:
     """The first line of a table.
 
     Args:
-        names: The names of all columns, trimmed.
+        names: the names of all columns, trimmed.
         columns: name to place of those that are kept.
-        separator: The character between cells.
+        separator: the character between cells.
     """
 
     names: tuple[str, ...]

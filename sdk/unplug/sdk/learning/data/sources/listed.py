@@ -105,8 +105,8 @@ class Listed:
     Args:
         root: the folder.
         files: those that are read, in a stable order.
-        samples: The source's samples, or the rows of its tables.
-        problems: Unusable files that may have been meant as data.
+        samples: the source's samples, or the rows of its tables.
+        problems: unusable files that may have been meant as data.
     """
 
     root: Path

@@ -30,7 +30,7 @@ class Planted:
     Args:
         data: the data spec that they are planted in.
         ages: id to the age that is given in the place of the true one.
-        seed: The seed of the wrong ages.
+        seed: the seed of the wrong ages.
     """
 
     __pydantic_config__: ClassVar = STRICT

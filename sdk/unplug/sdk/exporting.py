@@ -65,14 +65,14 @@ class ExportOrder:
         ios: oldest iOS for Core ML files.
         delegate: exit with 1 where LiteRT's delegate leaves anything of a .tflite file to the
             CPU's kernels.
-        lora_slots: of a whole base: LoRA weights become an input of the UNet's file, which then
-            serves any.
-        variants: of a whole base: LoRA weights put beside its files under a name; `lora_slots` goes
-            without saying. May be repeated.
-        packs: of a whole base: what `unplug train pack` made, put beside its files and used where a
-            prompt says its word; `lora_slots` goes without saying. May be repeated.
-        loras: of a whole base: LoRA weights made part of it, four-steps, two-steps, a folder or a
-            file; it then draws as their record says. May be repeated.
+        lora_slots: make LoRA weights an input of the file of a whole base's UNet, which then serves
+            any.
+        variants: loRA weights to put next to a whole base's files under a name; implies
+            `lora_slots`. May be repeated.
+        packs: packs from `unplug train pack` to put next to a whole base's files, each used if a
+            prompt says its word; implies `lora_slots`. May be repeated.
+        loras: loRA weights to make part of a whole base: four-steps, two-steps, a folder or a file;
+            it then draws as their record says. May be repeated.
         workers: targets converted at a time.
     """
 
@@ -112,10 +112,10 @@ class ExportedModel:
 
     Args:
         name: that of the checkpoint's folder, or of the part.
-        checkpoint: what they were made from.
-        folder: where they are.
-        parity: what `check` found; also ``parity.json`` in the folder.
-        delegates: what `delegate` leaves, of each LiteRT file.
+        checkpoint: the checkpoint that they were made from.
+        folder: the folder with the files.
+        parity: the result of `check`; also ``parity.json`` in the folder.
+        delegates: the operators that `delegate` leaves, for each LiteRT file.
         seconds: the conversion took; of a part, None.
     """
 
@@ -435,8 +435,8 @@ class ParityOrder:
         samples: synthetic faces to compare on (a plugin: their edges).
         images: compare on the images of this folder instead (a plugin: condition images).
         data: compare on samples of this data instead: of its test part, where known.
-        task: with `data`: compare errors in the task on N test samples too.
-        base: with `task`, of a plugin: its diffusion base, where it is not the one in its record.
+        task: the number of test samples of `data` on which to compare errors in the task too.
+        base: a plugin's diffusion base for `task`, if it is not the base in its record.
     """
 
     samples: int = field(default=16, metadata=SAMPLES)

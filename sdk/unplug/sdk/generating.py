@@ -29,8 +29,8 @@ class DrawOrder:
     """What is drawn, and how; None is the base's own.
 
     Args:
-        prompt: what to draw.
-        negative: what to steer away from.
+        prompt: the text to draw.
+        negative: the text to steer away from.
         base: small, a diffusers folder, OWNER/NAME on the hub, or what `unplug export` made of a
             whole base; plugins are then those that were exported with it, and the noise is the
             portable one, not torch's.
@@ -41,17 +41,18 @@ class DrawOrder:
             else 7.5).
         solver: how steps are taken (default: dpm++ for bases of `unplug train base`, else the
             base's own).
-        target: of exported files: which of them, and so which runtime (default: the first in
+        target: the target of exported files, which decides the runtime (default: the first in
             pipeline.json).
-        precision: of exported files: fp32, fp16, ... (default: the first of the target).
-        threads: of exported files: CPU threads (default 1).
+        precision: the precision of exported files: fp32, fp16, ... (default: the first of the
+            target).
+        threads: CPU threads for exported files (default 1).
         loras: LoRA weights for the base: four-steps, two-steps, a folder or a file; may be
             repeated. A student's bring their own steps.
-        packs: what `unplug train pack` made, used where the prompt says its word, as are those of
-            exported files; may be repeated.
-        variant: of exported files: weights that were put beside them, by name; they bring their own
+        packs: packs from `unplug train pack`, each used if the prompt says its word, as are those
+            of exported files; may be repeated.
+        variant: the name of weights that were put next to exported files; they bring their own
             defaults.
-        seed: of the first picture.
+        seed: the seed of the first picture.
     """
 
     prompt: str
@@ -126,11 +127,11 @@ class Generated:
 
     Args:
         pictures: one a seed.
-        conditions: what they follow, as it was drawn.
+        conditions: the pictures that it follows, as drawn.
         steerings: the plugins with their pictures.
         kinds: the condition that each plugin follows.
         facts: how it was drawn; the same facts draw the same pictures.
-        run: of this run alone: memory, versions, what was read of the prompt.
+        run: facts of this run alone: memory, versions, the part of the prompt that was read.
         seconds: it took.
     """
 

@@ -32,7 +32,7 @@ class PublicationOrder:
         chain: PEM: the key's certificate, then those above it; it is named by them, and --trust
             takes their root.
         product: the product that releases are counted in (default: the bundle's name).
-        number: of the release, counting up (default: 1, or one more).
+        number: the number of the release, counting up (default: 1, or one more).
         expires: UTC, like 2027-05-01T00:00:00Z; refused from then on.
         supersedes: a bundle that this one takes the place of; may be repeated.
         revokes: SHA-256 of a manifest not to be used any more.

@@ -78,7 +78,7 @@ class GuideOrder:
         settings: a setting of the condition, with `photo`; its key may begin with the condition
             that is meant: canny.low.
         task: MediaPipe's task file, with `photo` (default: UNPLUG_FACE_LANDMARKER).
-        strengths: of each `plugin`; 1 is as trained, 0 is off.
+        strengths: the strength of each `plugin`; 1 is as trained, 0 is off.
     """
 
     plugins: Sequence[str] = field(default=(), metadata={"flag": "--plugin"})

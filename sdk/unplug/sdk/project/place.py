@@ -14,7 +14,7 @@ def find_project(start: Path | None = None) -> Path | None:
     """The folder of the project that a folder lies in; None where it lies in none.
 
     Args:
-        start: where to begin; None takes the current folder.
+        start: the folder to start in; None takes the current folder.
 
     Raises:
         InputError: two projects lie one above the other, so that nobody can tell which is meant.

@@ -19,7 +19,7 @@ class ProjectRequest:
     """A request that was added.
 
     Args:
-        request: as the ledger has it, with the day by which it is due.
+        request: the request as the ledger has it, with the day by which it is due.
         person: whom it names.
         new: whether it was not there before.
     """

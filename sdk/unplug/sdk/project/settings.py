@@ -28,10 +28,11 @@ class ModelSettings:
     """``[model]``: what is released.
 
     Args:
-        name: of the product; its releases are counted, and their bundles are NAME-NUMBER.unplug.
+        name: the name of the product; its releases are counted, and their bundles are
+            NAME-NUMBER.unplug.
         original: the checkpoint that was trained; never overwritten.
         data: spec of what it was trained on.
-        on_bad: what to do with pictures that cannot be read: error or skip.
+        on_bad: the way with pictures that cannot be read: error or skip.
         device: auto, cpu or cuda.
     """
 
@@ -49,7 +50,7 @@ class ReleaseSettings(ReleaseChoices):
     """``[release]``: how to forget, what must hold, what is exported and who signs.
 
     Args:
-        folder: for bundles, certificates and what they were made from.
+        folder: the folder for bundles, certificates and the files they were made from.
         sign: key of ``unplug release --sign``: a file, env:NAME, or command:WORDS.
         public: the public key; of a key file the one beside it.
         gates: thresholds of ``unplug release --gate``.
@@ -75,10 +76,10 @@ class EvidenceSettings:
 
     Args:
         search: folders, with all below them; of unplug's records.
-        purge: what an answer deletes that holds those whom it forgot: caches, and of the releases
-            before it work folders and earlier bundles.
+        purge: the kinds of place that an answer deletes if they hold people whom it forgot: caches,
+            and work folders and bundles of earlier releases.
         places: kind of place to the operator's word on it, as of ``unplug certificate --place``.
-        issuer: who says so in certificates.
+        issuer: the issuer named in certificates.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -97,7 +98,7 @@ class RecordSettings:
         ledger: a file or ``postgresql://...``.
         ledger_key: signs the ledger.
         key: the operator's, under which people stand in records.
-        timezone: whose days count, as Europe/Berlin; this machine's where it is not said.
+        timezone: the time zone whose days count, such as Europe/Berlin (default: this machine's).
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT

@@ -98,8 +98,8 @@ def judge_erased(
 
     Args:
         base: folder of the erased base.
-        audit: of `audit_erasure`; what it claims is computed again from its rows.
-        claim: what shall be said of the release.
+        audit: an audit from `audit_erasure`; its claims are computed again from its rows.
+        claim: the claim of the release.
         precisions: that ship; the rates of each one's form count.
 
     Raises:
@@ -191,8 +191,8 @@ def release_erased(
         export: converts base, plugins and packs into a folder.
         precisions: that it converts to.
         packs: folders of those that `export` puts beside the base.
-        claim: what is said of it; None: "control images" where plugins ship, else "prompts".
-        signing: by whom and as which release.
+        claim: the claim; None: "control images" where plugins ship, else "prompts".
+        signing: the signer and the release's place.
         say: called with a line for each gate.
 
     Raises:

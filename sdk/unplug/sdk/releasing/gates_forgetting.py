@@ -339,7 +339,7 @@ class ForgetCostLimit(Rule):
     times.
 
     Args:
-        max_compute: of the forget step, as a fraction of retraining.
+        max_compute: the largest compute of the forget step, as a fraction of retraining.
     """
 
     max_compute: float = 0.05

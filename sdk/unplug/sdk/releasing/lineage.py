@@ -38,10 +38,10 @@ class Origins:
     models that lie near.
 
     Args:
-        material: of the release.
-        out: where its bundle is to be.
+        material: the material of the release.
+        out: the folder for its bundle.
         earlier: bundles that it takes the place of.
-        ledger: whose answered requests must stay forgotten; None knows of none.
+        ledger: the ledger whose answered requests must stay forgotten; None if there is none.
     """
 
     def __init__(
@@ -156,8 +156,8 @@ def check_start(
     computed.
 
     Args:
-        material: of the release.
-        out: where its bundle is to be; one that lies there is replaced.
+        material: the material of the release.
+        out: the folder for its bundle; a bundle that lies there is replaced.
         signing: names the bundles that it supersedes.
         ledger: see `Origins`.
 

@@ -47,7 +47,7 @@ def release_packs(
         packs: folders that `train_pack` wrote.
         out: bundle folder to write.
         export: converts a base with these packs into a folder.
-        signing: by whom, as which release, and in the place of which.
+        signing: the signer, and the release's place and predecessor.
         say: called with a line for each gate.
 
     Raises:
@@ -95,7 +95,7 @@ def finish_base(
     it supersedes.
 
     Args:
-        folder: with ``pipeline.json``.
+        folder: a folder with ``pipeline.json``.
         facts: ``erasure`` and ``gates``. Where nothing was erased now and packs left, those of the
             bundle before stay, for all that they are about is equal.
         card: Markdown for ``README.md``.

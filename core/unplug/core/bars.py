@@ -34,7 +34,7 @@ class _Log(io.TextIOBase):
 
 
 class _Lines(tqdm):  # type: ignore[misc]
-    monitor_interval = 0  # no thread beside our work, which may fork
+    monitor_interval = 0  # no thread next to our work, which may fork
 
 
 def progress(
@@ -46,8 +46,8 @@ def progress(
     total: int | None = None,
     done: int = 0,
 ) -> Any:
-    """A tqdm bar; where standard error is no terminal and no notebook, a line every `EVERY` seconds
-    instead.
+    """A tqdm bar; where standard error is neither a terminal nor a notebook, a line every `EVERY`
+    seconds instead.
 
     Args:
         items: the items to iterate over, or None where `update` counts.

@@ -62,7 +62,7 @@ _PADDED = re.compile(
 
 def name_form(name: str) -> str:
     """The form in which names are compared: Unicode's NFC, nothing invisible around them, also
-    behind ``subject:``.
+    after ``subject:``.
 
     Forget files, the command line, the ledger and requests over HTTP use this one, so that a name
     means the same everywhere. Two names that differ otherwise, say in capital letters or in

@@ -123,8 +123,8 @@ def why_missing(path: Path) -> Told | None:
     """What is to be said of a file that is not there while something is that stands for it, else
     None: then it is just missing.
 
-    That is a link to nothing (git-annex, the hub's cache), what DVC notes beside it, or what iCloud
-    leaves.
+    That is a link to nothing (git-annex, the hub's cache), what DVC notes next to it, or what
+    iCloud leaves.
     """
     with contextlib.suppress(OSError, ValueError):
         if path.exists():

@@ -105,7 +105,7 @@ def answer(folder: Path, kept: dict[str, Any]) -> None:
 
 def main(folder: Path) -> int:
     """Answers the calls whose folders stdin names, one a line, until it closes."""
-    # what a package leaves behind when a file kills it goes with the parent's folder
+    # what a package leaves when a file kills it goes with the parent's folder
     tempfile.tempdir = str(folder)
     _load_triton_first()
     calls, idle, kept = SimpleQueue[str | None](), threading.Event(), dict[str, Any]()

@@ -44,13 +44,13 @@ def free_batch(artifact: Artifact, out: Path) -> float:
         old one.
 
     Raises:
-        ArtifactError: it is no ONNX file with a batch of one, or cannot be run.
+        ArtifactError: it is not an ONNX file with a batch of one, or cannot be run.
         ConversionError: with a batch it answers otherwise than sample by sample.
         MissingExtraError: `onnx` is not installed.
     """
     firsts = {tensor.shape[:1] for tensor in artifact.card.iospec.inputs}
     if artifact.card.target != "onnx" or firsts != {(1,)}:
-        why = "it is no ONNX file with a batch of one"
+        why = "it is not an ONNX file with a batch of one"
         raise ArtifactError(str(artifact.path), why, "Give one that `unplug export` wrote")
     require_modules(["onnx", "onnxruntime"], "onnx")
     reply = call_in_child(

@@ -1,4 +1,4 @@
-"""Bias correction: rounded kernels shift the mean of every channel behind them, and a bias shifts
+"""Bias correction: rounded kernels shift the mean of every channel after them, and a bias shifts
 it back.
 
 Shapes: N calibration samples, C output channels. Imported in child processes only: it needs torch.
@@ -42,7 +42,7 @@ def folded(model: nn.Module) -> nn.Module:
     """A copy in eval mode whose batch norms are folded into the convolutions in front of them.
 
     Args:
-        model: any module; norms are found where a Sequential has them directly behind a
+        model: any module; norms are found where a Sequential has them directly after a
             convolution. One without running statistics stays.
 
     Example:
@@ -94,7 +94,7 @@ def rounded(weight: Tensor, levels: int = LEVELS) -> Tensor:
 
     w_c = s_c round(w_c / s_c), s_c = max|w_c| / levels
 
-    A factor of each channel, such as that of a batch norm behind it, changes nothing but the
+    A factor of each channel, such as that of a batch norm after it, changes nothing but the
     scales.
 
     Args:
@@ -128,7 +128,7 @@ class Corrected:
 @dataclass(kw_only=True)
 class _Seen:
     """What the convolutions of one forward did, by their kernels: how often each was used, where
-    first, the mean behind it.
+    first, the mean after it.
     """
 
     uses: Counter[Key] = field(default_factory=Counter)
@@ -141,7 +141,7 @@ def corrected(model: nn.Module, inputs: Sequence[Tensor], levels: int = LEVELS) 
     """A copy whose biases make up for what rounding the kernels to int8 will do to the means of
     channels.
 
-    b_c <- b_c - (E[y'_c] - E[y_c]), layer by layer in the order in which they run, with y' behind
+    b_c <- b_c - (E[y'_c] - E[y_c]), layer by layer in the order in which they run, with y' after
     all layers rounded so far.
 
     The kernels themselves stay as they are: the target rounds those of convolutions, to the same
@@ -218,7 +218,7 @@ def _reason(uses: int) -> str:
     return (
         f"its kernel is used {uses} times"
         if uses > 1
-        else "its kernel is no parameter of a plain convolution"
+        else "its kernel is not a parameter of a plain convolution"
     )
 
 

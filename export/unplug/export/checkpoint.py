@@ -1,4 +1,4 @@
-"""A checkpoint beside its artifacts: its own outputs, which parity compares against, and itself in
+"""A checkpoint next to its artifacts: its own outputs, which parity compares against, and itself in
 an artifact's place.
 """
 

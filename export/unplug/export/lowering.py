@@ -199,13 +199,13 @@ def _node_of(error: BaseException, program: Any) -> fx.Node | None:
 
 
 def _outside(length: int, kernel: int, stride: int, pad: int, dilation: int, ceil: bool) -> int:
-    """How far the last window reaches behind the padding of one side, 0 without `ceil`."""
+    """How far the last window reaches beyond the padding of one side, 0 without `ceil`."""
     span = dilation * (kernel - 1) + 1
     steps = (length + 2 * pad - span) / stride
     count = (math.ceil(steps) if ceil else math.floor(steps)) + 1
     if (
         ceil and (count - 1) * stride >= length + pad
-    ):  # a window that begins in the padding behind is left out
+    ):  # a window that begins in the padding after is left out
         count -= 1
     return max(0, (count - 1) * stride + span - length - 2 * pad)
 
@@ -272,7 +272,7 @@ def avg_pool2d(
     count_pad: bool = True,
     divisor: Any = None,
 ) -> Any:
-    """The mean of each window: what lies behind the padding is not counted, with `ceil`, nor what a
+    """The mean of each window: what lies beyond the padding is not counted, with `ceil`, nor what a
     divisor leaves out.
     """
     if stride and not ceil and divisor is None:

@@ -53,7 +53,7 @@ def _search(raw: mmap.mmap, path: Path) -> str | None:
             raise ArtifactError(
                 str(path),
                 f"its graph has more than {MAX_MESSAGES} parts",
-                "This is no artifact of unplug",
+                "This is not an artifact of unplug",
             )
         if kind == "tensor":
             if (name := _external_name(raw, start, end)) is not None:

@@ -118,7 +118,7 @@ class ParityReport:
         rows: artifacts in the order given, outputs in IOSpec order.
         versions: the versions of Python, unplug, torch and the runtimes.
         git_revision: the git revision of this code, or None outside a git checkout.
-        task: errors in the task beside them, where they were asked for.
+        task: errors in the task as well, where they were asked for.
     """
 
     __pydantic_config__: ClassVar = STRICT

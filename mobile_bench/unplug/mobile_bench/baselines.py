@@ -140,7 +140,7 @@ def load_baselines(path: Path = SHIPPED) -> Baselines:
 
 def _problems(baselines: Baselines) -> Iterator[str]:
     if not _DATE.fullmatch(baselines.retrieved):
-        yield f"{baselines.retrieved[:40]!r} is no date"
+        yield f"{baselines.retrieved[:40]!r} is not a date"
     for key, source in baselines.sources.items():
         if not source.title or not source.url.startswith("https://"):
             yield f"source {key[:40]!r} lacks a title or an https address"
@@ -163,7 +163,7 @@ def _row_problems(row: PublishedRow, baselines: Baselines) -> Iterator[str]:
     if not row.verified and not row.note:
         yield "it does not say why there is no number"
     if row.value is not None and not (math.isfinite(row.value) and row.value > 0):
-        yield f"{row.value} is no positive number"
+        yield f"{row.value} is not a positive number"
     for name in ("threads", "input_size", "macs", "parameters"):
         if (value := getattr(row, name)) is not None and value < 1:
             yield f"{name} {value}"

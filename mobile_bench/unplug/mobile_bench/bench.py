@@ -51,7 +51,7 @@ def bench_artifacts(
 
     Args:
         artifacts: artifacts from `unplug.export`.
-        on: names in DEVICES, with a place behind a colon where there are several of one kind:
+        on: names in DEVICES, with a place after a colon where there are several of one kind:
             ``"adb:SERIAL"``.
         plan: threads, warm-ups, runs, cold starts; default: `Plan()`.
         runtime: the runtime that runs them (default: each target's own).
@@ -155,7 +155,7 @@ def _failed(artifact: Artifact, place: str, order: DeviceOrder, reason: str) -> 
 
 
 def journals(out: Path, places: Sequence[str]) -> list[Path]:
-    """The journals beside a report, one a device.
+    """The journals next to a report, one a device.
 
     Example:
         >>> journals(Path("bench.json"), ["adb:1.2.3.4:5555"])[0].name

@@ -33,7 +33,7 @@ class Repeat:
             the tool that ran it, or a sustained run, keeps their summary only.
         enqueue_ms, read_back_ms: medians of handing the inputs over and of copying the outputs out,
             timed apart.
-        pending_ms: how much longer the copying takes behind a run than behind another copying: work
+        pending_ms: how much longer the copying takes after a run than after another copying: work
             that the call left.
         summary: the summary of the timed runs.
         compared: runs whose outputs were looked at; 0 where nobody did.
@@ -44,7 +44,7 @@ class Repeat:
         delegate_got: the delegate that ran the operators in this cold start.
         thermal, temperature_c, battery_percent, charging, clock_mode: the device's state right
             before.
-        thermal_after, temperature_after_c: right behind.
+        thermal_after, temperature_after_c: right after.
         energy_mj: the energy per run, or None where the device does not tell.
     """
 
@@ -203,7 +203,7 @@ class BenchRow:
 
     @property
     def ranked(self) -> bool:
-        """Whether its latency may stand beside others': valid, of a real machine, in bursts."""
+        """Whether its latency may be compared with others': valid, of a real machine, in bursts."""
         return self.valid and self.mode == "burst" and self.where != "emulated"
 
     @property

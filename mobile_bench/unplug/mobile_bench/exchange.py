@@ -98,7 +98,7 @@ class Exchange:
         """Keeps what has been measured of one job so far; a later row of it takes its place.
 
         Raises:
-            ReportError: it is no row of this job.
+            ReportError: it is not a row of this job.
         """
         row = self._checked(number, raw)
         with self._lock:

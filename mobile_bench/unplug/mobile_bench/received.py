@@ -66,7 +66,7 @@ def read_row(raw: bytes) -> BenchRow:
     """One row as JSON, its fields and their types checked and nothing else.
 
     Raises:
-        ReportError: it is no row.
+        ReportError: it is not a row.
     """
     head = {"schema": SCHEMA, "seed": 0, "versions": {}, "git_revision": None}
     return _read(json.dumps({**head, "rows": [_json(raw, ROW)]}).encode(), ROW).rows[0]

@@ -39,7 +39,7 @@ def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
 
     Args:
         image_size: side of the input in pixels, 32 to 224.
-        stages: number of stages behind the stem; the first stage always keeps its resolution.
+        stages: number of stages after the stem; the first stage always keeps its resolution.
 
     Returns:
         1 + `stages` strides of 1 or 2.
@@ -305,7 +305,9 @@ def _check_arguments(
         )
     check_edges(edges)
     if not all(map(math.isfinite, centers)):
-        raise InputError("age_centers", "one of them is no number", "Give one finite age per group")
+        raise InputError(
+            "age_centers", "one of them is not a number", "Give one finite age per group"
+        )
     if len(centers) != len(edges) - 1:
         raise InputError(
             "age_centers",

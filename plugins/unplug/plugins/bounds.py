@@ -73,7 +73,7 @@ def check_plugin(config: Mapping[str, Any], side: int, told: str) -> None:
         )
     if not isinstance(config["condition"], str) or not 1 <= len(config["condition"]) <= 64:
         raise InputError(
-            "condition", "it is no name", "Give the name of a condition, for example canny"
+            "condition", "it is not a name", "Give the name of a condition, for example canny"
         )
 
 

@@ -2,7 +2,7 @@
 record.
 
 The record says where the weights come from (data digest, split, recipe, cost, lineage) and which
-weights it describes, by their SHA-256: beside other weights it is refused. It never holds code.
+weights it describes, by their SHA-256: next to other weights it is refused. It never holds code.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def load_checkpoint(
 
 
 def check_binding(claimed: object, sha256: str, record: Path) -> None:
-    """Refuses a record beside weights that it does not describe: what it says of method, cost and
+    """Refuses a record next to weights that it does not describe: what it says of method, cost and
     forget set is of others.
 
     Args:
@@ -289,7 +289,7 @@ def check_binding(claimed: object, sha256: str, record: Path) -> None:
     if claimed != sha256:
         says = f"{claimed:.12}" if isinstance(claimed, str) and claimed else "none"
         why = (
-            f"it describes other weights than those beside it ({BINDING} {says}, and they are "
+            f"it describes other weights than those next to it ({BINDING} {says}, and they are "
             f"{sha256:.12})"
         )
         raise CheckpointError(str(record), why, "Restore the two files that were saved together")
@@ -334,7 +334,7 @@ def _check_shape(value: Any, shape: Any, place: str, path: Path) -> None:
         float: (number and 0 <= value < MAX_NUMBER, "number from 0 on"),
     }[dict if isinstance(shape, dict) else shape]
     if not fits:
-        raise CheckpointError(str(path), f"its {place} is no {wanted}", AGAIN)
+        raise CheckpointError(str(path), f"its {place} is not a {wanted}", AGAIN)
     if isinstance(shape, dict):
         for key in shape.keys() & value.keys():
             inner = f"{place}.{key}" if place != "record" else key
@@ -418,7 +418,7 @@ def weights_file(folder: Path, variant: str | None = None) -> Path:
 
 def variant_of(file: Path) -> str | None:
     """fp16 of ``model.fp16.safetensors``; None of weights without a variant; the empty text of what
-    is no weight file.
+    is not a weight file.
 
     Example:
         >>> variant_of(Path("model.fp16.safetensors")), variant_of(Path("model.safetensors.index.json"))
@@ -435,7 +435,7 @@ def weight_shards(weights: Path) -> tuple[Path, ...]:
     names.
 
     Raises:
-        CheckpointError: an index that is broken, or names what is not beside it.
+        CheckpointError: an index that is broken, or names what is not next to it.
     """
     if weights.suffix != ".json":
         return (weights,)
@@ -446,7 +446,7 @@ def weight_shards(weights: Path) -> tuple[Path, ...]:
         if shard is None or shard.suffix != ".safetensors" or not shard.is_file():
             raise CheckpointError(
                 str(weights),
-                f"it names the shard {name[:100]!r}, which is not beside it",
+                f"it names the shard {name[:100]!r}, which is not next to it",
                 "Copy it again",
             )
     if not names:

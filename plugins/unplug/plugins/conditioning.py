@@ -1,4 +1,4 @@
-"""The conditioning plugin: a small encoder beside a frozen diffusion UNet, run once per image.
+"""The conditioning plugin: a small encoder next to a frozen diffusion UNet, run once per image.
 
 Shapes: B batch, C channels, H and W of the condition image, L levels of the base's encoder.
 """

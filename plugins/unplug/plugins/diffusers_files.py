@@ -31,7 +31,7 @@ class PluginFiles:
     """``save_pretrained`` and ``from_pretrained`` of a network that diffusers takes for one of its
     models.
 
-    A subclass derives from diffusers' ``ModelMixin`` and ``ConfigMixin`` as well, behind this
+    A subclass derives from diffusers' ``ModelMixin`` and ``ConfigMixin`` as well, after this
     class, and names the entry of `MODELS` that it is. diffusers' ``MultiAdapter`` opens whatever it
     finds as a ``T2IAdapter`` of random weights: a word in the configuration makes that an error
     which says what to use instead.

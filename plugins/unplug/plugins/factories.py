@@ -128,7 +128,7 @@ def _listed() -> list[str]:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
             raise InputError(
-                str(path), "it is no list of factories", f"Remove it, or use {VARIABLE}"
+                str(path), "it is not a list of factories", f"Remove it, or use {VARIABLE}"
             )
         if os.name != "nt":
             _check_folders(path)

@@ -164,7 +164,7 @@ class TextEncoder(nn.Module):
 
     def rename_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Drops the prefix that files have and networks of this class do not, and what older
-        versions stored beside weights.
+        versions stored next to weights.
         """
         for name in list(tensors):
             plain = name.removeprefix(PREFIX)

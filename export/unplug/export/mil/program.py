@@ -125,7 +125,7 @@ def _program(package: Package) -> Program:
         if operation.kind == "const":
             value = operation.arguments["val"][0]
             if isinstance(value, Name):
-                raise ArtifactError(str(path), f"{operation} is no constant", AGAIN)
+                raise ArtifactError(str(path), f"{operation} is not a constant", AGAIN)
             total += 0 if isinstance(value, str) else value.nbytes
             constants[operation.outputs[0][0]] = value
         else:

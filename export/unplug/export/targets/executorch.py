@@ -88,7 +88,7 @@ def static(exported: Any, source: TargetSource, calibration: Mapping[str, Array]
     """The graph with int8 kernels, one scale an output channel, and int8 activations between
     convolutions and sums.
 
-    The head behind the trunk stays float, as in the other targets.
+    The head after the trunk stays float, as in the other targets.
 
     Args:
         exported: fp32.

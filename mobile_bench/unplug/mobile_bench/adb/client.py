@@ -26,7 +26,7 @@ VARIABLE = "UNPLUG_ADB"
 SECONDS = 60.0
 TRANSFER_SECONDS = 900.0
 BEGIN, MIDDLE, END = "unplug-begin", "unplug-rc=", "unplug-end"
-"""On lines of their own: before what a command says on standard output, before and behind what it
+"""On lines of their own: before what a command says on standard output, before and after what it
 says on standard error.
 """
 ASKED = (
@@ -328,7 +328,7 @@ def _check_state(serial: str, state: str) -> None:
 def _run(words: list[str], *, seconds: float) -> subprocess.CompletedProcess[bytes]:
     binary = os.environ.get(VARIABLE) or shutil.which("adb")
     if binary is None or not Path(binary).is_file():
-        named = f"{VARIABLE}={binary} is no file" if binary else "it is not on PATH"
+        named = f"{VARIABLE}={binary} is not a file" if binary else "it is not on PATH"
         raise DeviceError("adb", named, f"Install Android's platform-tools, or set {VARIABLE}")
     try:
         return subprocess.run(

@@ -109,7 +109,7 @@ def _runs_ms(path: Path, raw: Any, at: str | None, unit: str | None) -> list[flo
         )
     runs = [value * TO_MS[unit] for value in _numbers(raw, at, path.name)]
     if not all(0.0 < value < MAX_MS for value in runs):
-        raise InputError(f"`at={at}`", f"{runs[0]:g} ms is no latency", "Look at the unit")
+        raise InputError(f"`at={at}`", f"{runs[0]:g} ms is not a latency", "Look at the unit")
     return runs
 
 

@@ -23,7 +23,7 @@ class Plan:
 
     Args:
         threads: CPU threads.
-        warmup: untimed runs of each cold start, behind its first one.
+        warmup: untimed runs of each cold start, after its first one.
         iterations: timed runs of each cold start.
         repeats: cold starts of each artifact.
         sustain_s: full load for so many seconds, in one cold start: what is left of the speed when

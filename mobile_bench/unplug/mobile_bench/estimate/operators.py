@@ -64,7 +64,7 @@ def read_features(artifacts: Sequence[Artifact]) -> list[Features]:
 
     Raises:
         InputError: a file is of another target.
-        ArtifactError: a file is no flatbuffer that can be read.
+        ArtifactError: a file is not a flatbuffer that can be read.
         MissingExtraError: ai-edge-litert is not installed.
     """
     for artifact in artifacts:
@@ -154,7 +154,7 @@ def count_file(path: Path) -> dict[str, Any]:
     """Totals of one file.
 
     Raises:
-        ArtifactError: this is no flatbuffer that can be read, or it claims impossible work.
+        ArtifactError: this is not a flatbuffer that can be read, or it claims impossible work.
     """
     from ai_edge_litert import schema_py_generated as schema
 

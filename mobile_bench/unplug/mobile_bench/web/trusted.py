@@ -11,7 +11,7 @@ from typing import Literal
 from unplug.core import DeviceError
 
 TRUST, BUNDLE = "trust.json", "bundle.zip"
-"""Beside the page."""
+"""Next to the page."""
 _END = "</head>"
 
 
@@ -21,7 +21,7 @@ class PageTrust:
 
     Args:
         keys: public keys in PEM form, whose signatures count.
-        bundle: whether a bundle lies beside the page.
+        bundle: whether a bundle lies next to the page.
         name, minimum_release, revoked, superseded: the fields of ``unplug-trust/1``.
     """
 
@@ -40,7 +40,7 @@ class Guard:
 
     Args:
         trust: whom it trusts.
-        bundle: zip file to put beside it.
+        bundle: zip file to put next to it.
     """
 
     trust: PageTrust

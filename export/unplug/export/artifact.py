@@ -210,7 +210,7 @@ def _card_problems(card: Card, file: Path) -> Iterator[str]:
         yield f"its size of {card.bytes} bytes is outside 1 to {MAX_ARTIFACT_BYTES}"
     for text in (card.target, card.precision, card.model_type):
         if not _FILE.fullmatch(text):
-            yield f"{text[:200]!r} is not a name of a target, a precision or a model"
+            yield f"{text[:200]!r} is not the name of a target, a precision or a model"
     tensors = (*card.iospec.inputs, *card.iospec.outputs)
     if (
         not card.iospec.inputs
@@ -247,7 +247,7 @@ def _config_problems(card: Card) -> Iterator[str]:
 def _tensor_problems(tensor: TensorSpec) -> Iterator[str]:
     name = tensor.name[:200]
     if not _NAME.fullmatch(tensor.name):
-        yield f"{name!r} is not a name of a tensor"
+        yield f"{name!r} is not the name of a tensor"
     if tensor.dtype not in DTYPES:
         yield f"tensor {name!r} has the unknown type {tensor.dtype[:200]!r}"
     elif (

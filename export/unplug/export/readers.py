@@ -43,7 +43,7 @@ class Stored:
         name: the name in the file.
         codes: the stored numbers in their own type and shape; four-bit ones as one byte each,
             bfloat16 as uint16.
-        quantized: an integer code stands for a weight (a scale belongs to it), so that it is not a
+        quantized: an integer code stands for a weight (a scale belongs to it), so that it is not an
             index or shape.
     """
 

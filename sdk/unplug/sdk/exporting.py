@@ -155,7 +155,7 @@ class Exported:
 def export_models(
     checkpoints: Sequence[Path], order: ExportOrder, *, show: bool, say: Say, bar: Bar
 ) -> Exported:
-    """Exports checkpoints, or a base with the plugins named beside it.
+    """Exports checkpoints, or a base with the plugins named with it.
 
     Raises:
         InputError: what does not go together; found before the first conversion.
@@ -250,7 +250,7 @@ def _opened(data: Dataset | str, side: int, show: bool) -> Dataset:
 
 
 def _checked(model: ExportedModel, inputs: Mapping[str, Any] | None, bar: Bar) -> ExportedModel:
-    """Compared with its checkpoint; ``parity.json`` goes beside the files."""
+    """Compared with its checkpoint; ``parity.json`` goes next to the files."""
     if inputs is None:
         return model
     with bar(f"parity {model.checkpoint.name}") as progress:
@@ -367,7 +367,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     if len(bases) != 1:
         why = f"{len(bases)} whole bases are named, and a generator has one"
         raise InputError(
-            "unplug export", why, "Export each base by itself, with the plugins for it behind it"
+            "unplug export", why, "Export each base by itself, with its plugins after it"
         )
     (folder,) = bases
     plugins = [path for path in checkpoints if path != folder]
@@ -395,7 +395,7 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
     for pair in pairs:
         name, mark, path = pair.partition("=")
         if not (name and mark and path):
-            why = f"{pair[:100]!r} is no name with weights"
+            why = f"{pair[:100]!r} is not a name with weights"
             fix = "Write NAME=WEIGHTS, WEIGHTS as for unplug generate --lora"
             raise InputError("`variants`", why, fix)
         before = variants.get(name, VariantSource(loras=()))
@@ -411,7 +411,7 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
 def _packs(
     folders: Sequence[Path], variants: Mapping[str, VariantSource]
 ) -> dict[str, VariantSource]:
-    """Packs by what they are called beside a base's variants."""
+    """Packs by their names among a base's variants."""
     from unplug.sdk.drawing.diffusion import word_of_pack
 
     packs: dict[str, VariantSource] = {}
@@ -486,7 +486,7 @@ def compare_files(
 def explain_files(
     files: Sequence[Artifact], checkpoint: Path, on: ParityOrder, folder: Path, *, show: bool
 ) -> list[Explanation]:
-    """Walks the layers of files beside those of their checkpoint, on the first samples that
+    """Walks the layers of files and of their checkpoint, on the first samples that
     `compare_files` takes; a picture and a JSON of each file go into a folder.
     """
     _, inputs = _compared(files, checkpoint, on, show, lambda _: None)

@@ -105,7 +105,7 @@ class DrawOrder:
         teach the base.
 
         Raises:
-            CheckpointError: a folder that is no pack.
+            CheckpointError: a folder that is not a pack.
         """
         if not self.packs:
             return self, ()
@@ -267,7 +267,7 @@ def _tell_unread(
     vocabulary: int,
     say: Callable[[str], None],
 ) -> None:
-    """Says what the base does not read of a text: what is behind its last token, and words that are
+    """Says what the base does not read of a text: what follows its last token, and words that are
     no token of their own, nor taught by a pack.
     """
     from unplug.sdk.drawing.device import untaught
@@ -350,7 +350,7 @@ def _by_files(
 
 def _own_packs(pipeline: Pipeline, prompt: str, taught: Sequence[str]) -> tuple[str, ...]:
     """Words of the pipeline's own packs that the prompt asks for; `InputError` where one of them is
-    given beside it too.
+    given with it too.
     """
     own = tuple(word for word in pipeline.packs().values() if asks_for(prompt, word))
     given = set(map(words_of, taught))

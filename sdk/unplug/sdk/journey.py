@@ -148,7 +148,7 @@ def unlearn(
         options: hyperparameters of the method, as text.
         withhold: data that the method must do without, such as "forget data"; a method that needs
             them is refused.
-        retrained: the oracle, whose real cost is then shown beside the estimate.
+        retrained: the oracle, whose real cost is then shown next to the estimate.
         fleet: folder of references, of ``unplug references``; a method that needs out-of-fold
             answers, as "folds", takes them from it.
         base: the diffusion base of a plugin; None takes the base in its record.
@@ -285,8 +285,8 @@ def audit(
     show: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> AuditReport:
-    """Attacks models and measures what they still remember of a forget set, beside the original and
-    the retrained model.
+    """Attacks models and measures what they still remember of a forget set, compared with the
+    original and the retrained model.
 
     Args:
         models: checkpoints, exported files or bundles.
@@ -409,7 +409,7 @@ def export(
     **order: Any,
 ) -> Exported:
     """Converts checkpoints to every target in every precision; a whole base with all its parts, the
-    plugins named beside it, and ``pipeline.json``.
+    plugins named with it, and ``pipeline.json``.
 
     Args:
         checkpoints: one or several, or their folders; or a base and plugins for it.
@@ -552,7 +552,7 @@ def explain(
     show: bool = False,
     **on: Any,
 ) -> list[Explanation]:
-    """Walks the layers of exported files beside their checkpoint's, and names the first one out of
+    """Walks the layers of exported files and of their checkpoint, and names the first one out of
     tolerance.
 
     Args:
@@ -677,7 +677,7 @@ def release(
         original: a checkpoint that was trained here, or its folder.
         data: the data that it was trained on.
         forget_ids: training samples or ``subject:NAME``.
-        out: bundle folder; intermediate results stay in ``.NAME.release`` beside it and are used
+        out: bundle folder; intermediate results stay in ``.NAME.release`` next to it and are used
             again.
         retrained: the oracle; None trains it.
         base: the diffusion base of a plugin.

@@ -1,4 +1,4 @@
-"""The certificates of a release: one for each request that it answers, beside the bundle in the
+"""The certificates of a release: one for each request that it answers, next to the bundle in the
 job's folder.
 """
 

@@ -89,7 +89,7 @@ def put_first_model(tables: ServiceTables, recipe: ServeRecipe) -> None:
     """Says that the recipe's own file answers, until a release brings another.
 
     Raises:
-        ArtifactError: it is no exported file.
+        ArtifactError: it is not an exported file.
     """
     if recipe.artifact is None:
         return

@@ -36,7 +36,7 @@ class ServeRecipe(ReleaseChoices):
         artifact: ONNX file with its card that answers until the first release; None answers nothing
             until then.
         sign: key of ``unplug release --sign``; None leaves bundles unsigned.
-        public: public half of a key behind a command.
+        public: public half of a key held by a command.
         automatic: every request asks for a release, one for all that wait; else ``POST /releases``
             does.
         hours: the hours after which a release is given up.
@@ -97,7 +97,7 @@ class ServeLimits:
     """What one server takes on.
 
     Args:
-        body_bytes: most bytes of a request that is no picture.
+        body_bytes: most bytes of a request other than a picture.
         picture_bytes: most bytes of a picture.
         header_bytes: most bytes of all headers of a request.
         total_seconds: seconds from the headers of a request to its answer; streams apart.

@@ -1,4 +1,4 @@
-"""One release, in a child process: from the names behind the open requests to a bundle, its zip
+"""One release, in a child process: from the names in the open requests to a bundle, its zip
 file, and what is served.
 """
 

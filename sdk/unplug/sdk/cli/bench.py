@@ -118,7 +118,7 @@ def run(
 
 def _broken(report: BenchReport, required: Sequence[str]) -> Iterator[str]:
     """A line for each file and delegate that had to work and did not; what a busy or hot machine
-    did to times is no reason.
+    did to times is not a reason.
     """
     from unplug.mobile_bench import at_fault
 

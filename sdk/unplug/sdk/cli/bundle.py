@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationOrder:
-    """What whoever signs says of a release, and the public half of a key behind a command.
+    """The signer's statement on a release, and the public half of a key held by a command.
 
     Args:
         public: the public key; needed where the key is a command.
@@ -66,7 +66,7 @@ def signing_of(key: str, where: Path, order: PublicationOrder) -> Signing:
     signer = load_signer(key, order.public, order.chain)
     if order.expires is not None and time_of(order.expires) is None:
         fix = "Write for example 2027-05-01T00:00:00Z"
-        raise InputError(f"--expires {order.expires}", "it is no UTC time", fix)
+        raise InputError(f"--expires {order.expires}", "it is not a UTC time", fix)
     earlier = tuple(order.supersedes)
     before = [_published(path) for path in earlier]
     releases = [old for old, _ in before if old is not None]
@@ -117,7 +117,7 @@ bundle.add_command(push)
 @path_argument("out", metavar="NAME")
 @command
 def keygen(out: Path, common: Common) -> Outcome:
-    """Make a key pair: NAME signs and stays secret, NAME.pub is for whoever verifies."""
+    """Make a key pair: NAME signs and stays secret, NAME.pub is for those who verify."""
     from unplug.trust.bundle import make_key
 
     key = make_key(out)

@@ -108,7 +108,7 @@ def purge(
 
 
 def _agreed(chosen: Sequence[Any], common: Common) -> bool:
-    """Whether whoever sits there says yes."""
+    """Whether the user says yes."""
     entries = counted(len(chosen), "entry", "entries")
     what = f"{entries} ({size(sum(entry.bytes for entry in chosen))})"
     if common.as_json or not sys.stdin.isatty():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Certificate(click.Group):
-    """Where the first word is no subcommand, it is the request to certify."""
+    """Where the first word is not a subcommand, it is the request to certify."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         known = (*self.commands, "-h", "--help")
@@ -36,7 +36,7 @@ class _Certificate(click.Group):
 
 @click.group(cls=_Certificate)
 def certificate() -> None:
-    """Certify what was done about one request, for whoever must see it without trusting you.
+    """Certify what was done about one request, for people who must see it without trusting you.
 
     `unplug certificate REQUEST --bundle BUNDLE --sign KEY --out DIR` issues one (see `unplug
     certificate issue --help`).
@@ -188,7 +188,7 @@ def issue(
     multiple=True,
     metavar="FILE",
     help=(
-        "Who may have signed the bundle beside the issuer: a public key, or root certificates; may "
+        "Who may have signed the bundle besides the issuer: a public key, or root certificates; may "
         "be repeated."
     ),
 )
@@ -283,7 +283,7 @@ def _left(bundle: Path, superseded: Path | None) -> Iterator[str]:
 )
 @path_option(
     "--key",
-    help="The public key of whoever issued the certificate.",
+    help="The public key of the certificate's issuer.",
 )
 @out_option("Folder to write.")
 @command
@@ -291,7 +291,7 @@ def _left(bundle: Path, superseded: Path | None) -> Iterator[str]:
 def templates(
     request: str, opened: Ledger, file: Path | None, key: Path | None, out: Path, common: Common
 ) -> Outcome:
-    """Draft the answer to the person; what is not known is left open and visible. It is no legal
+    """Draft the answer to the person; what is not known is left open and visible. It is not legal
     advice.
     """
     from unplug.trust.certificates import draft_answer, open_certificate
@@ -311,7 +311,7 @@ def templates(
         )
     path = draft_answer(request, opened, out, issued)
     opens = path.read_text(encoding="utf-8").count("[TO FILL IN: ")
-    text = f"{path}\n{counted(opens, 'place')} left to fill in. This is no legal advice."
+    text = f"{path}\n{counted(opens, 'place')} left to fill in. This is not legal advice."
     return Outcome(value={"out": str(out), "files": [str(path)], "to_fill_in": opens}, text=text)
 
 

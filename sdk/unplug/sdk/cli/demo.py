@@ -66,7 +66,7 @@ def demo(
     """Train, forget one person, audit, export, check, time, bundle and report, on embedded
     synthetic faces.
 
-    The model is made to forget: it forgets exactly. Beside it an ordinary one forgets the same
+    The model is made to forget: it forgets exactly. For comparison an ordinary one forgets the same
     person approximately. With --data or --method an ordinary model is trained on your data and
     released by a method instead. Run it again after a kill: models that are done are used again.
     """

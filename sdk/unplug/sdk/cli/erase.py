@@ -100,7 +100,11 @@ def _told(record: dict[str, Any], out: Path) -> Outcome:
 
 def _aimed_at(plugins: Sequence[Any]) -> Iterator[str]:
     reached = "prompts and control images" if plugins else "prompts"
-    others = "whoever has the weights" if plugins else "control images and whoever has the weights"
+    others = (
+        "people who have the weights"
+        if plugins
+        else "control images and people who have the weights"
+    )
     yield f"this is about {reached}: {others} may still get it; `unplug audit` says"
 
 

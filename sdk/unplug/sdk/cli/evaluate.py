@@ -136,7 +136,9 @@ def _years(text: str | None) -> tuple[float, ...]:
         years = tuple(float(part) for part in names(text or ""))
     except ValueError as error:
         raise InputError(
-            f"--challenge {str(text)[:40]}", "it is no list of years", "Write for example 18,21,25"
+            f"--challenge {str(text)[:40]}",
+            "it is not a list of years",
+            "Write for example 18,21,25",
         ) from error
     if len(years) > 12 or any(not 0 < year < 150 for year in years):
         raise InputError(

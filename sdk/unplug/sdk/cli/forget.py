@@ -108,7 +108,7 @@ def forget(
         spec = spec if given_option("spec") else None  # a project's data are not a pack's
         return forget_pack(checkpoint, spec, on_bad, forget_file, base, out, restart, yes, common)
     if spec is None or forget_file is None or out is None:
-        why = "it is no pack, and a model forgets whom a request names"
+        why = "it is not a pack, and a model forgets the people in a request"
         raise InputError(str(checkpoint), why, "Give `data`, `forget` and `out`")
     check_fleet(fleet, method)  # before a data set is read
     original, task, dataset = opened(checkpoint, spec, on_bad, base, common)

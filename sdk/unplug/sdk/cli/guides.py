@@ -33,7 +33,7 @@ class OrderedCommand(ConfiguredCommand):
     """A command that knows in which order --condition-image and --photo were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """click's own, behind a first reading for the order alone."""
+        """click's own, after a first reading for the order alone."""
         # click gives each option its values in order, but not the order of different options.
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         ctx.meta[ORDER] = [item.name for item in given if item.name in PICTURES]

@@ -89,7 +89,7 @@ def prove(opened: Ledger, request: str, name: str | None, out: Path, common: Com
         out, dataclasses.asdict(prove_inclusion(rows, note, asked.sequence, opening)), private=True
     )
     whom = (
-        "; it shows that person, and whoever else has it, that the request names her"
+        "; it shows that person, and anyone else who has it, that the request names her"
         if opening
         else ""
     )

@@ -233,7 +233,7 @@ fleet_option = click.option(
     type=PATH,
     metavar="DIR",
     help=(
-        "What `unplug references` made: models that never saw a person, whoever she is; each is "
+        "The folder from `unplug references`: for each person, models that never saw her; each is "
         "ranked among them."
     ),
 )
@@ -250,7 +250,7 @@ runtime_option = click.option(
 )
 base_option = click.option(
     "--base",
-    help="Of a plugin or a pack: the diffusion base beside it (default: the one in its record).",
+    help="The diffusion base of a plugin or a pack (default: the one in its record).",
 )
 
 

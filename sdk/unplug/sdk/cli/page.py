@@ -112,7 +112,9 @@ def _generator(files: Path | None) -> Path:
 
 
 def _guard(trust: Trust, bundle: Path | None, temporary: Path) -> Guard:
-    """What the page trusts; a bundle that is put beside it must be one that the page would run now."""
+    """What the page trusts; a bundle that is put next to it must be one that the page would run
+    now.
+    """
     from unplug.mobile_bench import Guard, PageTrust
     from unplug.trust.bundle import (
         holds_generator,

@@ -143,7 +143,7 @@ def release(
 ) -> Outcome:
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 
-    Intermediate results stay in .NAME.release beside the bundle, so a killed release goes on where
+    Intermediate results stay in .NAME.release next to the bundle, so a killed release goes on where
     it was. With --request or --all-open the ledger is told of each step, and the forget file must
     cover whom the requests name.
 

@@ -1,4 +1,4 @@
-"""Where a project is: the folder that holds ``unplug.toml``, around whoever works in it."""
+"""Where a project is: the folder that holds ``unplug.toml``, around the current one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from unplug.core import InputError, is_there
 
 FILE, HIDDEN = "unplug.toml", ".unplug"
-"""What makes a folder a project, and the folder beside it for what nobody edits."""
+"""What makes a folder a project, and the folder in it for what nobody edits."""
 
 
 def find_project(start: Path | None = None) -> Path | None:

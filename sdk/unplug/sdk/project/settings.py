@@ -52,7 +52,7 @@ class ReleaseSettings(ReleaseChoices):
     Args:
         folder: the folder for bundles, certificates and the files they were made from.
         sign: key of ``unplug release --sign``: a file, env:NAME, or command:WORDS.
-        public: the public key; of a key file the one beside it.
+        public: the public key; for a key file the one next to it.
         gates: thresholds of ``unplug release --gate``.
         bench_iterations: runs of each file that are timed, in each repeat.
         bench_repeats: times that each file is started anew and timed.
@@ -92,7 +92,7 @@ class EvidenceSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordSettings:
-    """``[record]``: the ledger and the keys behind it; an environment variable goes before each.
+    """``[record]``: the ledger and its keys; an environment variable goes before each.
 
     Args:
         ledger: a file or ``postgresql://...``.
@@ -184,7 +184,7 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_regular(path, max_bytes=MAX_BYTES).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(str(path), f"it is no TOML ({error})", "Put that line right") from error
+        raise InputError(str(path), f"it is not TOML ({error})", "Put that line right") from error
 
 
 def _check_keys(path: Path, what: str, raw: Mapping[str, Any], known: Mapping[str, Any]) -> None:
@@ -200,7 +200,7 @@ def _table(path: Path, name: str, raw: Any) -> Any:
 
     where, kind = f"{path}: [{name}]", TABLES[name]
     if not isinstance(raw, dict):
-        raise InputError(where, "it is no table", f"Write [{name}] above its keys")
+        raise InputError(where, "it is not a table", f"Write [{name}] above its keys")
     keys = {key_of(item): item for item in fields(kind)}
     _check_keys(path, f"[{name}]", raw, keys)
     for key, item in keys.items():

@@ -175,7 +175,7 @@ def model_folder(sha256: str, folders: Iterable[Path]) -> Path | None:
 
 
 def _binds(record: Path, sha256: str) -> bool:
-    """Whether a record is of some weights, and they lie beside it as they were."""
+    """Whether a record is of some weights, and they lie next to it as they were."""
     try:
         raw = read_json(record)
         return (

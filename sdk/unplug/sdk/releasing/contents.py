@@ -1,4 +1,4 @@
-"""What a release writes beside the artifacts: the bundle's card, how an app feeds the model, test
+"""What a release writes besides the artifacts: the bundle's card, how an app feeds the model, test
 vectors; and, where it is asked for and for the local report alone, thumbnails of faces of the test
 set. Nothing in a bundle shows a person.
 """

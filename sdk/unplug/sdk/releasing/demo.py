@@ -53,7 +53,7 @@ nothing to forget.
 DEMO_RELEASE = ReleaseConfig(precisions=("fp16",), bench_iterations=200, rounding=False)
 """What ships, alone: twice the files are a minute more."""
 DEMO_METHOD, DEMO_BUDGET = "fcs", 0.05
-"""The approximate way beside the exact one, at a release's own budget."""
+"""The approximate way, compared with the exact one, at a release's own budget."""
 ONE_PERSON = 1e-9
 """The share of the training set that is one person: `pick_forget` takes one at least."""
 

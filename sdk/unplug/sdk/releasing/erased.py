@@ -82,10 +82,10 @@ CLAIMED: dict[Claim, str] = {
     ),
     "text states": (
         "Prompts, control images and text states that were sought on purpose give pictures "
-        "without them. Whoever trains the weights further may still get them back."
+        "without them. Further training of the weights may still bring them back."
     ),
     "weights": (
-        "They are removed: whoever has these files, and trains them further, gets them back no "
+        "They are removed: further training of these files brings them back no "
         "oftener than from a base that never saw them."
     ),
 }
@@ -190,7 +190,7 @@ def release_erased(
         out: bundle folder to write.
         export: converts base, plugins and packs into a folder.
         precisions: that it converts to.
-        packs: folders of those that `export` puts beside the base.
+        packs: folders of those that `export` puts next to the base.
         claim: the claim; None: "control images" where plugins ship, else "prompts".
         signing: the signer and the release's place.
         say: called with a line for each gate.
@@ -258,7 +258,7 @@ def _card(name: str, facts: ErasureClaim, audit: ErasureAudit, gates: Sequence[G
     """Markdown for ``README.md``: what is claimed, and what is not."""
     beyond = CLAIMS[CLAIMS.index(facts.against) + 1 :]
     outcomes = [
-        f"- whoever holds {attacker}: "
+        f"- people who hold {attacker}: "
         + "; ".join(
             f"{item.words}: {item.claims.get(attacker, 'not tried')}" for item in audit.concepts
         )

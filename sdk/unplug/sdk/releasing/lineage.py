@@ -212,8 +212,8 @@ def _check_answered(known: Origins) -> None:
 
 
 def _comes_before(known: Origins, item: OnRecord) -> bool:
-    """Whether this release starts beside what another one shipped, at what that one started from or
-    before.
+    """Whether this release starts where another one started, or before, and not at what that one
+    shipped.
     """
     return item.shipped not in known.ours and _related(known, item)
 
@@ -316,7 +316,7 @@ def _named_all(known: Origins, shipped: str, requests: Sequence[str]) -> bool:
 
 
 def _find(known: Origins, id_: str) -> Path | None:
-    """Where a bundle of an id lies: among those that were given, or beside the new one."""
+    """Where a bundle of an id lies: among those that were given, or next to the new one."""
     for path in known.earlier:
         if bundle_id(path) == id_:
             return path

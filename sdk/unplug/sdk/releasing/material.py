@@ -47,7 +47,7 @@ class ReleaseMaterial:
         device: the device to compute on.
         task: the task of `original`.
         oracle: the retrained model, where it is given.
-        say: told of what a stage has to say beside its name and its time.
+        say: told of what a stage has to say besides its name and its time.
         show: progress bars.
         restart: drop unfinished trainings instead of continuing them.
     """

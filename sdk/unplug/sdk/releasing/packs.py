@@ -59,7 +59,7 @@ def release_packs(
     """
     exported = (base / PIPELINE).is_file()
     if exported and packs:
-        why = "the packs of exported files are those beside them"
+        why = "the packs of exported files are those next to them"
         raise InputError("`packs`", why, "Release the base itself, or export it with these")
     if not exported and erased_record(str(base)) is not None:
         fix = f"Measure it with `unplug audit {base}`, and name what that wrote"
@@ -179,5 +179,5 @@ def _exact(dropped: DroppedPacks) -> str:
     return (
         f"\n**Exact, against weights:** since the bundle {dropped.before}: {', '.join(what)}. All "
         "other parts are that bundle's, by SHA-256, and none of them ever saw what those packs "
-        "learned from: whoever has these files has nothing of it.\n"
+        "learned from: these files hold nothing of it.\n"
     )

@@ -49,7 +49,7 @@ from .stages import STAGES, find_evidence
 
 CERTIFICATION = "certification.json"
 TRIES, MAX_TRIES = ".tries.json", 1000
-"""Hidden, for it is no report; more tries are forgotten, the oldest first."""
+"""Hidden, for it is not a report; more tries are forgotten, the oldest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,7 +343,7 @@ def _bundle(
     vectors = material.work / "test_vectors"
     make_folder(vectors)
     write_vectors(evidence.unlearned, vectors)
-    sync_tree(vectors)  # behind the bundle's publication nobody writes them again
+    sync_tree(vectors)  # after the bundle's publication nobody writes them again
     reports = {"release.json": {**summary, "seconds": {}}}
     if evidence.certified is not None:
         reports[CERTIFICATION] = asdict(evidence.certified)

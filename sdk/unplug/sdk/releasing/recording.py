@@ -145,7 +145,7 @@ class Recording:
 
     def published(self, out: Path) -> bool:
         """Whether the bundle of this release lies whole at its place: a run before this one was
-        killed behind that.
+        killed after that.
         """
         if not (heads := self._heads()):
             return False

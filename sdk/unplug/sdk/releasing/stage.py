@@ -1,4 +1,4 @@
-"""A stage of a release, and the record that it is finished: a killed release goes on behind the
+"""A stage of a release, and the record that it is finished: a killed release goes on after the
 last and repeats none.
 
 A record is bound to all that its stage was made from, and to the bytes that the stage left: where
@@ -68,7 +68,7 @@ class StageRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What a stage left behind.
+    """What a stage left.
 
     Args:
         files: files or folders.
@@ -136,7 +136,7 @@ class Stage(ABC):
 
     @abstractmethod
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
-        """What decides the result, beside what is common to all stages; JSON-ready."""
+        """What decides the result, besides what is common to all stages; JSON-ready."""
 
     @abstractmethod
     def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:

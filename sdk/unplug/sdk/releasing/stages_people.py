@@ -37,8 +37,8 @@ from .stages_files import as_here
 
 
 class Decide(Stage):
-    """Whether the decision moved, and the one that ships; its file is hidden, for it is no report
-    of its own.
+    """Whether the decision moved, and the one that ships; its file is hidden, for it is not a
+    report of its own.
     """
 
     gives = "decided"

@@ -400,7 +400,7 @@ def _stays(report: ErasureAudit, name: str) -> Section:
             f"Fréchet distance of other pictures: {apart.erased:.4g} from the original's, where the "
             f"original's own have {apart.original:.4g}. It is of {counted(apart.pictures, 'picture')} "
             f"on each side, in {counted(apart.components, 'component')} of what the autoencoder sees; "
-            "of so few, only the two beside each other say something."
+            "with so few, only comparing the two says something."
         )
     if isinstance(wall, int | float) and isinstance(device, str):
         lines.append(f"The audit took {seconds(wall)} on {plain(device, 80)}.")

@@ -1,5 +1,5 @@
 """The section about latency: distributions, minutes at full load, the Pareto chart, and the table
-behind them, device by device.
+after them, device by device.
 """
 
 from __future__ import annotations

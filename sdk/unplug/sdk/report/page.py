@@ -81,7 +81,7 @@ class Table:
         groups: (heading or "", rows).
         picks: the number, from 1 on, of each group's choice among the section's `choices`; empty
             where all stay in sight.
-        inline: intervals stand beside their numbers, not below them.
+        inline: intervals stand next to their numbers, not below them.
         compact: no wider than it must be.
     """
 
@@ -130,7 +130,7 @@ def both_widths(
     Args:
         draw: called with ``name`` and ``width`` (CSS pixels); gives an SVG.
         widths: the widths of the two.
-        name: prefix of ids; the width is put behind it.
+        name: prefix of ids; the width is put after it.
         caption, pick: see `Figure`.
     """
     wide, narrow = (draw(name=f"{name}-{width}", width=width) for width in widths)

@@ -40,10 +40,7 @@ class Verdict:
 
 _BY_METHOD, _EXACTLY = "Forgotten, by a certified method", "Forgotten exactly"
 _ANEW = "Trained anew, without them"
-_OLD_FILE = (
-    "Whoever kept the file from before can compare: that tells who was forgotten, whatever the "
-    "method."
-)
+_OLD_FILE = "Anyone who kept the old file can compare the two and may learn who was removed."
 _LEADS: dict[str, tuple[Chip, str]] = {
     _EXACTLY: (
         "pass",
@@ -96,7 +93,7 @@ _LEADS: dict[str, tuple[Chip, str]] = {
     ),
     "Not compared": (
         "warn",
-        "There is no unlearned model beside a retrained one, so nothing says how far forgetting "
+        "There is no unlearned model with a retrained one, so nothing says how far forgetting "
         "went.",
     ),
     "Method certified": (
@@ -321,7 +318,7 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
 
 
 def _others(models: Mapping[str, ModelAudit], usual: str) -> str:
-    """Who stands in the oracle's place, where it is no retrained model."""
+    """Who stands in the oracle's place, where it is not a retrained model."""
     return "models that never saw them have" if models["retrained"].name == NEVER_SAW else usual
 
 

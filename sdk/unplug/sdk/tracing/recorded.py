@@ -79,7 +79,7 @@ def search_for(
         for place in places
     )
     value: dict[str, Any] = {
-        "nonce": secrets.token_hex(32),  # else whoever reads its hash in the ledger could try names
+        "nonce": secrets.token_hex(32),  # else readers of its hash in the ledger could try names
         "person": name,
         "data": spec,
         "searched": [str(folder.resolve()) for folder in (*folders, *deep)],

@@ -134,7 +134,7 @@ BY_SCHEMA: dict[str, Callable[[Path, dict[str, Any], Person], TracedPlace | None
 CACHED = "unplug-cache/1"
 GENERATOR = "unplug-pipeline/1"
 LISTING = ("unplug-references/1", "unplug-base/1", GENERATOR)
-"""Records that list files beside and below them, by hash."""
+"""Records that list files next to and below them, by hash."""
 DERIVED = ("unplug-artifact/1", "unplug-bundle/1", "unplug-bundle/2")
 
 
@@ -234,7 +234,7 @@ class Found:
         if sha256 in self.remembering:
             if (path.parent, sha256) in self._beside:
                 return "known"
-            why = "delete this copy, which no record is beside"
+            why = "delete this copy, which has no record next to it"
             return TracedPlace(path=str(path), kind="weights", standing="remembers", goes_by=why)
         if any((parent, sha256) in self._listed for parent in (path, *path.parents)):
             return "known"

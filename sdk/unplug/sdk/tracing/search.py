@@ -110,7 +110,7 @@ def _in_cache(kind: str, path: Path) -> TracedPlace:
 
 def _in_records(folders: Sequence[Path], found: Found) -> None:
     """Files that can name somebody; pictures, weights and exported models are known by the JSON
-    beside them.
+    next to them.
     """
     for path in walk(folders):
         if isinstance(path, TracedPlace):

@@ -141,7 +141,7 @@ def read_envelope(raw: bytes, where: str, *, chains: bool = False) -> Envelope:
     try:
         value = strict_json(raw)
     except ValueError as error:
-        why = f"the signature is no strict JSON ({error})"
+        why = f"the signature is not strict JSON ({error})"
         raise Refused("envelope", where, why, RESIGN) from error
     if not has_fields(value, "mediaType", "verificationMaterial", "dsseEnvelope"):
         why = "the signature has other fields than a Sigstore bundle"
@@ -247,10 +247,10 @@ def read_statement(payload: bytes, where: str) -> dict[str, str]:
     try:
         value = strict_json(payload)
     except ValueError as error:
-        why = f"what is signed is no strict JSON ({error})"
+        why = f"what is signed is not strict JSON ({error})"
         raise Refused("statement", where, why, RESIGN) from error
     if not has_fields(value, "_type", "subject", "predicateType", "predicate"):
-        raise Refused("statement", where, "what is signed is no in-toto statement", RESIGN)
+        raise Refused("statement", where, "what is signed is not an in-toto statement", RESIGN)
     if value["_type"] != STATEMENT_TYPE or value["predicateType"] != PREDICATE_TYPE:
         why = "what is signed is a statement of another kind"
         raise Refused("wrong-type", where, why, RESIGN)

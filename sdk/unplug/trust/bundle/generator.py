@@ -1,5 +1,5 @@
 """A base of exported files as a bundle, ``unplug-generator-bundle/1``: the folder that
-``unplug export`` wrote, as devices draw with it, with a manifest, reports and a signature beside.
+``unplug export`` wrote, as devices draw with it, with a manifest, reports and a signature added.
 
 Its signature is that of every bundle; readers of age models give it the verdict ``wrong-version``.
 """
@@ -207,7 +207,7 @@ def packs_left(before: Path, after: Path) -> tuple[DroppedPacks, Gate] | None:
         after: a bundle that was verified.
 
     Raises:
-        ReportError, Refused, BundleCheckFailed: `before` is no bundle of a base, or not whole.
+        ReportError, Refused, BundleCheckFailed: `before` is not a bundle of a base, or not whole.
         CheckFailed: see `compare_packs`.
     """
     with open_source(before) as old, open_source(after) as new:
@@ -384,7 +384,7 @@ def copy_parts(base: Path, folder: Path) -> None:
     card.
 
     Raises:
-        Refused, ReportError: see `open_source`; or what is no plain file.
+        Refused, ReportError: see `open_source`; or anything but a plain file.
     """
     with open_source(base) as source:
         check_plain(source)
@@ -411,7 +411,7 @@ def diff_generators(before: Path, after: Path) -> PartsDifference:
     that has the first fetches again; nothing of them is verified.
 
     Raises:
-        InputError: one of them is no such base.
+        InputError: one of them is not such a base.
         Refused: a broken manifest or ``pipeline.json``.
     """
     pipelines, raws, flat, manifests = [], [], [], []

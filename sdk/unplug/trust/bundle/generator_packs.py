@@ -27,7 +27,7 @@ MADE_BY = ("versions", "git_revision")
 
 @dataclass(frozen=True, kw_only=True)
 class CarriedPack:
-    """A pack beside a base's files.
+    """A pack next to a base's files.
 
     Args:
         word: the word that switches it on in prompts.
@@ -43,7 +43,7 @@ class CarriedPack:
 
 @dataclass(frozen=True, kw_only=True)
 class DroppedPack:
-    """A pack that has left. Its word stays behind: it may be a person's name.
+    """A pack that has left. Its word stays out: it may be a person's name.
 
     Args:
         sha256: the SHA-256 of its file of rows.

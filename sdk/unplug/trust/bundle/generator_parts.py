@@ -67,7 +67,7 @@ class _Plugin:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineFiles:
-    """Of ``unplug-pipeline/1`` what a bundle needs; whoever draws with it reads all of it."""
+    """Of ``unplug-pipeline/1`` what a bundle needs; a program that draws with it reads all of it."""
 
     __pydantic_config__: ClassVar = _LOOSE
 
@@ -92,7 +92,7 @@ def pipeline_files(raw: bytes, where: str) -> PipelineFiles:
     """What ``pipeline.json`` names.
 
     Raises:
-        Refused: ``manifest``: it is no strict JSON, or does not follow its schema.
+        Refused: ``manifest``: it is not strict JSON, or does not follow its schema.
     """
     try:
         strict_json(raw)
@@ -128,7 +128,7 @@ def check_parts(pipeline: PipelineFiles, files: Mapping[str, FileEntry], where: 
             held = _held(item.file, files)
             card = {f"{item.file}.json"} if item.target else set()
             if not held or not card <= files.keys():
-                why = f"{item.file} of its {part}, or the card beside it, is missing"
+                why = f"{item.file} of its {part}, or the card next to it, is missing"
                 raise Refused("missing", where, why)
             if _digest(item.file, held) != (item.sha256, item.bytes):
                 why = f"{item.file} is not the file that {PIPELINE} names as its {part}"
@@ -136,7 +136,7 @@ def check_parts(pipeline: PipelineFiles, files: Mapping[str, FileEntry], where: 
             known |= {*held, *card, f"{item.file.rpartition('/')[0]}/parity.json"}
     for name in sorted(files.keys() - known):
         if not _REPORT.fullmatch(name):
-            raise Refused("unlisted", where, f"{name[:200]!r} is no part that {PIPELINE} names")
+            raise Refused("unlisted", where, f"{name[:200]!r} is not a part that {PIPELINE} names")
 
 
 def _held(named: str, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:

@@ -1,4 +1,4 @@
-"""Keys that sign bundles: P-256, from a file, an environment variable, or behind a command (a
+"""Keys that sign bundles: P-256, from a file, an environment variable, or held by a command (a
 token, a key service).
 """
 
@@ -191,7 +191,7 @@ def _private(text: str, where: str) -> EllipticCurvePrivateKey:
             where, why, "Use `key='command:openssl dgst -sha256 -sign FILE'`, which asks for it"
         ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise InputError(where, "it is no private key in PEM form", _MAKE) from error
+        raise InputError(where, "it is not a private key in PEM form", _MAKE) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InputError(where, "it is a private key of another kind than P-256", _MAKE)
     return key

@@ -31,7 +31,7 @@ class Gate:
     Args:
         inconclusive: it does not hold, but only because too little is known: more people, or
             another design, may show it.
-        override: why whoever released it shipped all the same, though it does not hold; None where
+        override: why it was shipped all the same, though it does not hold; None where
             nobody had to.
     """
 
@@ -80,7 +80,7 @@ class Lineage:
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """What whoever signs a bundle says of its place among the others.
+    """What the signer of a bundle says of its place among the others.
 
     Args:
         name: the product; releases are counted, superseded and revoked within one.

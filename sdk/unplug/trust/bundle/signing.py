@@ -53,8 +53,8 @@ class Signing:
 
     @property
     def trust(self) -> Trust:
-        """Of whoever takes what this signs: the key, and where certificates name it the last of
-        them.
+        """The trust of a reader who takes what this signs: the key, and where certificates name it
+        the last of them.
         """
         return Trust(keys=(self.signer.key,), roots=self.signer.chain[-1:])
 

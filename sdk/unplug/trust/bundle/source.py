@@ -123,7 +123,7 @@ def open_source(path: Path) -> Iterator[BundleSource]:
 
     Raises:
         ReportError: nothing is there.
-        Refused: ``archive``: a file that is no plain zip archive, or unpacks to too much;
+        Refused: ``archive``: a file that is not a plain zip archive, or unpacks to too much;
             ``too-many``.
     """
     if path.is_dir():
@@ -176,7 +176,7 @@ def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
     """A zip archive by the directory at its end, which is bounded before it is read.
 
     Raises:
-        ValueError: it does not end with a directory (a comment is behind it, say), is a zip64, or
+        ValueError: it does not end with a directory (a comment follows it, say), is a zip64, or
             its directory is too large.
         BadZipFile: and what else `zipfile` raises on damage.
     """
@@ -311,7 +311,7 @@ def check_bytes(source: BundleSource, sizes: Mapping[str, int], files: Mapping[s
 
 
 def holds_manifest(source: BundleSource) -> None:
-    """Raises `ReportError` for what is no bundle at all."""
+    """Raises `ReportError` if it is not a bundle at all."""
     if MANIFEST not in source.sizes:
         raise ReportError(
             source.label, f"no {MANIFEST} in it", "Give a bundle that `unplug release` wrote"

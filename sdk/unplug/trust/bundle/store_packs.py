@@ -1,9 +1,9 @@
 """A bundle in the form that a store, a hub or a server takes; each is a folder, the same bytes for
 the same bundle.
 
-Stores get the bundle whole, for what runs on the device verifies it again: whoever hosts it is not
-trusted. Beside it lies ``unplug-pack.json``, which says which bundle it is, who signed it, and what
-lies there.
+Stores get the bundle whole, for what runs on the device verifies it again: its host is not
+trusted. Next to it lies ``unplug-pack.json``, which says which bundle it is, who signed it, and
+what lies there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STORES: dict[Store, Callable[[Shipment, Path], None]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PackRecord:
-    """``unplug-pack/1``: what lies beside a packed bundle.
+    """``unplug-pack/1``: the record next to a packed bundle.
 
     Args:
         schema: always ``unplug-pack/1``.
@@ -136,7 +136,7 @@ def _shipment(
     product = manifest.publication.name if manifest.publication else manifest.model_type
     name = delivery.name or product
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}", name):
-        why = "it is no name of a folder"
+        why = "it is not the name of a folder"
         raise InputError(f"`pack_name` {name[:80]!r}", why, "Use letters, digits, _ . and -")
 
     def copy(folder: Path) -> None:

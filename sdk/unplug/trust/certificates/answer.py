@@ -1,7 +1,7 @@
 """The draft of the answer to the person, filled from ledger and certificate.
 
 What is not known stands there as ``[TO FILL IN: ...]``: a draft never sounds more certain than its
-sources. It is no legal advice, and says so.
+sources. It is not legal advice, and says so.
 
 Reference: GDPR, articles 12, 17 and 19.
 """

@@ -83,7 +83,7 @@ class SearchLine:
 
     Args:
         system: the operator's name for the system searched.
-        folders: how many, with all below them, beside the data and the cache.
+        folders: how many, with all below them, besides the data and the cache.
         trace_sha256: the hash of the search's result, which stays with the operator.
         entry: the ledger entry that recorded it.
         at: when.
@@ -296,6 +296,6 @@ NOT_CLAIMED = (
     "may name few.",
     "That the operator's ledger holds every request: it proves what is in it, and not what was "
     "left out.",
-    "That the request was lawful to grant, or granted as the law asks. This is no legal advice.",
+    "That the request was lawful to grant, or granted as the law asks. This is not legal advice.",
 )
 """Stands in every certificate."""

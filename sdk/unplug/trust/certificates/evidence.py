@@ -1,5 +1,5 @@
 """What a bundle itself says of its model, as a certificate repeats it: made to issue one, and again
-by whoever verifies.
+by those who verify.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def file_lines(files: Mapping[str, FileEntry]) -> tuple[FileLine, ...]:
 
 
 def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
-    """What the audit in a bundle that was verified found, beside what never saw the people.
+    """What the audit in a bundle that was verified found, compared with what never saw the people.
 
     Raises:
         ReportError: it has no audit, or one of another form, or without a model that never saw

@@ -26,7 +26,7 @@ from .certificate import EntryLine, LedgerLine, RequestLine
 DATED = ("request", "extended", "corrected")
 """Kinds of entries that say when a request came and is due; the last one counts."""
 SAID = (*DATED, "identity", "release", "informed", "answered", "refused", "withdrawn")
-"""Kinds of entries that a certificate carries, beside the searches."""
+"""Kinds of entries that a certificate carries, besides the searches."""
 MAX_ENTRIES = 1000
 
 
@@ -67,7 +67,7 @@ def proven_entries(line: LedgerLine, verifier: Verifier, where: str) -> tuple[Le
         raise InputError(
             where,
             f"it carries more than {MAX_ENTRIES} entries of a ledger",
-            "Get it again from whoever issued it",
+            "Get it again from the issuer",
         )
     entries = []
     for entry in line.entries:

@@ -25,7 +25,7 @@ from .statements import sealed
 FILE = "certificate.intoto.jsonl"
 PAGE = "certificate.html"
 OURS = (PAGE, "certificate.pdf")
-"""What an older certificate in its place may hold beside the statements."""
+"""What an older certificate in its place may hold besides the statements."""
 MAX_NAME = 120
 
 
@@ -87,13 +87,13 @@ def issue_certificate(
             or the bundle cannot be read.
         CheckFailed: the ledger was tampered with, or records no release of this bundle for the
             request; the bundle says that it answers others, or must not be used; the request was
-            refused or withdrawn; the clock is behind the ledger.
+            refused or withdrawn; the clock is earlier than the ledger.
         OutputError: `out` is taken by something else, or cannot be written.
     """
     check_replaceable(out, FILE, OURS)
     if len(issuer) > MAX_NAME or not issuer.isprintable():
         raise InputError(
-            "the issuer", f"it is no line of at most {MAX_NAME} characters", "Shorten it"
+            "the issuer", f"it is not a line of at most {MAX_NAME} characters", "Shorten it"
         )
     certificate = _gathered(
         request,

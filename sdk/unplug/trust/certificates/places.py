@@ -59,7 +59,7 @@ REMAINS = ("holds", "remembers", "derived", "names")
 NOBODY = "not searched, and nothing was said"
 FACT = "kept "
 CLOSED = "unknown "
-"""What facts of a search in the ledger begin with: behind it the kind of place, and how many of
+"""What facts of a search in the ledger begin with: after it the kind of place, and how many of
 them as the value.
 """
 ANYTHING = ("archive", "file", "files", "folder", "link")
@@ -106,8 +106,8 @@ def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, Se
     """A search that the ledger holds as a step of the request.
 
     Raises:
-        InputError: it is no such file, or the ledger holds no such search for this request: it was
-            edited, or made without ``--request``.
+        InputError: it is not such a file, or the ledger holds no such search for this request: it
+            was edited, or made without ``--request``.
     """
     trace = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
     if not trace.searched:
@@ -154,9 +154,9 @@ def said_place(text: str) -> PlaceLine:
         example = "Write for example 'backups=kept: overwritten after 30 days'"
         raise refusal("no outcome is said", f"{example}; outcomes are {known}")
     if outcome in ("kept", "unknown") and not why:
-        raise refusal(f"it does not say why it is {outcome}", "Write the reason behind a colon")
+        raise refusal(f"it does not say why it is {outcome}", "Write the reason after a colon")
     if len(why) > MAX_WHY or not why.isprintable():
-        raise refusal(f"its reason is no line of at most {MAX_WHY} characters", "Shorten it")
+        raise refusal(f"its reason is not a line of at most {MAX_WHY} characters", "Shorten it")
     return PlaceLine(place=name, outcome=outcome, count=None, why=why, by="operator")  # type: ignore[arg-type]
 
 
@@ -242,7 +242,7 @@ def _reasons(line: PlaceLine) -> tuple[str, ...]:
 
 
 def remainder(lines: Sequence[PlaceLine]) -> str:
-    """What stays of the person beside what was answered, in one clause; empty where every kind of
+    """What stays of the person besides what was answered, in one clause; empty where every kind of
     place is clean.
 
     Args:

@@ -1,4 +1,4 @@
-"""What whoever verifies asks of a certificate, ``unplug-certificate-policy/1``: no threshold comes
+"""What a verifier asks of a certificate, ``unplug-certificate-policy/1``: no threshold comes
 from the certificate.
 """
 
@@ -84,7 +84,7 @@ class CertificatePolicy:
         told = request.told_on or certificate.issued[:10]
         if issued is None or issued > now:
             yield (
-                f"it says that it was issued at {certificate.issued[:40]!r}, which is no time "
+                f"it says that it was issued at {certificate.issued[:40]!r}, which is not a time "
                 "before now"
             )
         elif self.max_age_days is not None and (now - issued).days > self.max_age_days:
@@ -133,8 +133,7 @@ class CertificatePolicy:
         for line in evidence.attacks:
             if line.gap is None or line.gap.low is None or line.gap.high is None:
                 yield (
-                    f"the attack {line.attack[:40]!r} has no interval beside what never saw the "
-                    "person"
+                    f"the attack {line.attack[:40]!r} has no interval for what never saw the person"
                 )
             elif line.gap.high > self.max_auc_above or line.gap.low < -self.max_auc_below:
                 interval = f"{line.gap.low:+.3f} to {line.gap.high:+.3f}"
@@ -149,7 +148,7 @@ class CertificatePolicy:
             return
         errors = {line.who: line.error.value for line in evidence.use}
         if not {"released", "never saw them"} <= errors.keys():
-            yield "no error was measured beside that of what never saw the person"
+            yield "no error was compared with that of what never saw the person"
             return
         above = errors["released"] - errors["never saw them"]
         if above > self.max_error_above:

@@ -29,7 +29,7 @@ class Piece:
 
     Args:
         text: first.
-        note: smaller, behind or below it.
+        note: smaller, after or below it.
         mono: a hash or a command.
         tone: colours the text.
     """
@@ -133,7 +133,7 @@ def _lead(certificate: Certificate) -> str:
     if model.model_type == PACKS:
         return (
             f"{counted(model.forget_samples, 'pack')} left the base. Its other parts never saw what "
-            "was learned there, and are, by SHA-256, those of the bundle before: whoever has these "
+            "was learned there, and are, by SHA-256, those of the bundle before: anyone who has these "
             "files has nothing of it."
         )
     count = counted(model.forget_samples, "sample")
@@ -262,14 +262,14 @@ def _attacks(certificate: Certificate) -> Grid:
     more += [f"Alarm: {plain(text, 200)}" for text in evidence.alarms]
     more += [f"Not measured: {', '.join(sorted(evidence.skipped))}."] if evidence.skipped else []
     return Grid(
-        title="What attacks find, beside models that never saw the person",
+        title="What attacks find, compared with models that never saw the person",
         head=("", "released model", "never saw them", "before", "difference"),
         widths=(0.2, 0.2, 0.2, 0.2, 0.2),
         rows=tuple(rows),
         note=(
             "Area under the curve (AUC) of telling the forgotten from strangers, with 95 % "
             "intervals. 0.5 is guessing; people "
-            "may differ from strangers without any training, so the difference counts. Beside it: "
+            "may differ from strangers without any training, so the difference counts. Compared with: "
             f"{evidence.beside}. "
             f"{' '.join(more)}"
         ),
@@ -360,7 +360,7 @@ def _files(certificate: Certificate) -> Grid:
 
 
 def _is_model(name: str) -> bool:
-    """Whether it is an exported file, or a part of one, and no card beside it."""
+    """Whether it is an exported file, or a part of one, and not the card next to it."""
     return "/" in name and not name.endswith(".json")
 
 

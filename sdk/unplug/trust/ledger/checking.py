@@ -3,7 +3,7 @@ named.
 
 Row k holds the body b_k, the edge E_k of the tree over b_0 ... b_k, and a signature of its
 checkpoint. Each row is checked alone: its signature is one of E_k, and E_k = push(E_(k-1),
-leaf(b_k)). So one edit does not hide behind another, and who lacks the key cannot make a row that
+leaf(b_k)). So one edit does not hide another, and who lacks the key cannot make a row that
 passes. What no row can tell is that rows are missing at the end: that takes a checkpoint that was
 kept elsewhere.
 """
@@ -47,7 +47,7 @@ class Finding:
     """Something that is not as it was written.
 
     Args:
-        sequence: the number of the entry; None where it is no single one.
+        sequence: the number of the entry; None where it is not a single one.
         what: the finding in one line.
     """
 

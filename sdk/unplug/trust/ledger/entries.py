@@ -90,7 +90,7 @@ class LedgerEntry:
         note: a reason, or who was told; free text.
         facts: further facts by name: hashes of models, data and files, the id of the key of the
             digests.
-        clock_back_seconds: the seconds by which the clock was behind that of an earlier entry.
+        clock_back_seconds: the seconds by which the clock lagged that of an earlier entry.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -112,7 +112,7 @@ class LedgerEntry:
         does not say.
 
         Raises:
-            InputError: what it says is no offset.
+            InputError: what it says is not an offset.
         """
         offset = self.facts.get(OFFSET)
         return None if offset is None else f"{day_at(self.at, offset)}{offset}"
@@ -136,13 +136,13 @@ def read_entry(body: str, where: str) -> LedgerEntry:
     """An entry from its bytes.
 
     Raises:
-        InputError: it is no entry, or not in canonical form.
+        InputError: it is not an entry, or not in canonical form.
     """
     again = "Verify the ledger; restore it from a copy"
     try:
         entry: LedgerEntry = _adapter().validate_json(body)
     except ValueError as error:
-        raise InputError(where, "it is no entry of a ledger", again) from error
+        raise InputError(where, "it is not an entry of a ledger", again) from error
     if entry.body != body:
         raise InputError(where, "it is not in canonical form", again)
     return entry

@@ -591,7 +591,7 @@ class Ledger:
 
 
 def _own_key(expect: str | None) -> OperatorKey:
-    """The operator's key, made by nobody here; that it is missing is no fault of a request."""
+    """The operator's key, made by nobody here; that it is missing is not a fault of a request."""
     if expect is None and not is_there(key_file()):
         raise OutputError(str(key_file()), "no key is there", "`unplug ledger init` makes one")
     try:

@@ -79,7 +79,7 @@ def read_proof(path: Path) -> InclusionProof:
             if isinstance(form, str)
             else ""
         )
-        why = f"it is no proof of a ledger{told}"
+        why = f"it is not a proof of a ledger{told}"
         raise InputError(str(path), why, "Give a file that `unplug ledger prove` wrote")
     return read_dataclass(InclusionProof, path, InputError, max_bytes=MAX_PROOF_BYTES)
 

@@ -64,7 +64,7 @@ class Queue:
 def open_queue(
     ledger: Ledger, candidates: Iterable[str], states: Collection[str] = ("open",)
 ) -> Queue:
-    """Finds the names behind the digests of all open requests, each candidate tried once.
+    """Finds the names of the digests of all open requests, each candidate tried once.
 
     Args:
         ledger: a ledger with requests.

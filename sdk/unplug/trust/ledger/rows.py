@@ -45,7 +45,7 @@ class LedgerCheckpoint:
         signed, are passed over.
 
         Raises:
-            InputError: it is no checkpoint.
+            InputError: it is not a checkpoint.
         """
         try:
             origin, size, root = text.split("\n")[:3]
@@ -53,7 +53,7 @@ class LedgerCheckpoint:
             if not origin or SIZE.fullmatch(size) is None or len(raw) != HASH_BYTES:
                 raise ValueError("a line of another form")
         except ValueError as error:
-            why = "it is no checkpoint (origin, size and root, a line each)"
+            why = "it is not a checkpoint (origin, size and root, a line each)"
             raise InputError(where, why, AGAIN) from error
         return cls(origin=origin, size=int(size), root=raw)
 

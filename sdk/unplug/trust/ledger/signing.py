@@ -25,7 +25,7 @@ WHERE = (
 
 
 def signing_key_file() -> Path:
-    """``$UNPLUG_LEDGER_KEY`` where it names a file, else ``ledger-key`` beside the operator's key."""
+    """``$UNPLUG_LEDGER_KEY`` where it names a file, else ``ledger-key`` next to the operator's key."""
     explicit = os.environ.get(VARIABLE, "")
     if explicit and not explicit.startswith(SECRET):
         return Path(explicit)
@@ -41,7 +41,7 @@ def signing_key() -> LedgerSigner:
     """The key that signs ledgers.
 
     Raises:
-        InputError: there is none, others can read it, or it is no such key.
+        InputError: there is none, others can read it, or it is not such a key.
     """
     require_modules(["cryptography"], "ledger")
     if os.environ.get(VARIABLE, "").startswith(SECRET):

@@ -58,7 +58,7 @@ def conditions_in_worker(
         kind, options: see `unplug.plugins.conditions.build_condition`.
         images_NHWC: N pictures in RGB; a memory map is read piece by piece.
         size: side of the conditions in pixels.
-        out: a ``.npy`` file for the conditions, with a ``.json`` beside it. There already, of the
+        out: a ``.npy`` file for the conditions, with a ``.json`` next to it. There already, of the
             same pictures and settings, it is read and nothing is drawn; half-made, it is continued.
             None keeps the conditions in memory.
         digest: the digest of the pictures, if the caller has one; None reads them all for it.
@@ -176,7 +176,7 @@ def in_file(
     gone on with.
 
     Raises:
-        InputError: `out` is no ``.npy``.
+        InputError: `out` is not a ``.npy``.
         OutputError: see `open_rows`.
     """
     if out.suffix != ".npy":

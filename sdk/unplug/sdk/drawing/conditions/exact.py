@@ -129,7 +129,7 @@ def conditions_of(
 
 class _Pictures:
     """All pictures in the data set's order; only what is sliced is read, as from the memory map
-    behind it.
+    under it.
     """
 
     def __init__(self, dataset: Dataset) -> None:

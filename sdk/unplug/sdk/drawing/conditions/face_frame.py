@@ -19,8 +19,9 @@ from unplug.plugins.conditions import FaceLandmark, Picture, whole
 from .face_finder import FaceFinder
 
 FRAME_MARGIN, FRAME_LIFT = 0.39, 0.15
-"""How synthetic faces stand, in sides of the box of all landmarks: room beside it, and how far it
-is below the middle of the picture; medians over 150 (80 % within 0.32 to 0.47, and 0.09 to 0.20).
+"""How synthetic faces stand, in sides of the box of all landmarks: the room around it, and how far
+it is below the middle of the picture; medians over 150 (80 % within 0.32 to 0.47, and 0.09 to
+0.20).
 """
 MAX_MARGIN = 2.0
 MAX_FRAME = 2048

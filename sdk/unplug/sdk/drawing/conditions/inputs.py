@@ -57,7 +57,8 @@ def example_inputs(
         Input name to (N, C, H, W), scaled to the tensor's range.
 
     Raises:
-        InputError: the model's input is no square image, or pictures for a model that takes none.
+        InputError: the model's input is not a square image, or pictures for a model that takes
+            none.
         DataError: no such folder, or a broken picture in it.
 
     Example:
@@ -113,7 +114,7 @@ def real_inputs(
         Input name to N samples in the tensor's layout, scaled to its range.
 
     Raises:
-        InputError: the model's input is no square image, or no sample is left.
+        InputError: the model's input is not a square image, or no sample is left.
         DataError, ConversionError: broken pictures, and what finding conditions raises.
     """
     tensor = _image_of(checkpoint.model_type, iospec or checkpoint.model.iospec)

@@ -27,7 +27,7 @@ class ConditionRows:
     """What is written so far: uint8 rows, and one byte a row that says whether anything was found.
 
     Args:
-        folder: hidden folder beside the result.
+        folder: hidden folder next to the result.
         shape: the shape of the whole array.
     """
 
@@ -67,7 +67,7 @@ class ConditionRows:
         self.done += len(found_N)
 
     def finish(self, out: Path, notes: dict[str, Any]) -> None:
-        """Puts the finished array at `out`, and beside it a JSON file with `notes` and the rows
+        """Puts the finished array at `out`, and next to it a JSON file with `notes` and the rows
         where nothing was found.
         """
         self._found.seek(0)

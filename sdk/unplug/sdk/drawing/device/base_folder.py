@@ -243,7 +243,7 @@ def _model(path: Path, whole: Mapping[str, Any]) -> tuple[dict[str, Any], list[s
         or model.get("type", "BPE") != "BPE"
         or model.get("end_of_word_suffix") != "</w>"
     ):
-        raise CheckpointError(str(path), "it is no byte-pair encoding as CLIP has it", _FIX)
+        raise CheckpointError(str(path), "it is not a byte-pair encoding as CLIP has it", _FIX)
     merges = [
         item if isinstance(item, str) else " ".join(map(str, item))
         for item in model.get("merges", [])

@@ -202,7 +202,7 @@ def condition_of(pipeline: Pipeline, plugin: str) -> str:
         known = (
             f"It has {', '.join(pipeline.plugins)}"
             if pipeline.plugins
-            else "Export it with the plugin beside the base"
+            else "Export it with the plugin next to the base"
         )
         raise InputError(f"plugin {plugin}", f"{pipeline.name} was exported without it", known)
     return pipeline.plugins[plugin].condition

@@ -23,7 +23,7 @@ from .tokenizer import Encoded
 Network = Callable[[Mapping[str, Array]], dict[str, Array]]
 """One part, opened: named arrays in, named arrays out, images channels first."""
 Watch = Callable[[int, int, Array], None]
-"""Told of (steps done, steps in all, the latent behind that step)."""
+"""Told of (steps done, steps in all, the latent after that step)."""
 MAX_GUIDANCE = 50.0
 
 
@@ -35,7 +35,7 @@ class Words:
         prompt: the text to draw.
         negative: the text to steer away from; takes a guidance above 1.
         steps, guidance, solver: default: the pipeline's.
-        encoded: prompt and negative as the pipeline's tokenizer reads them, by whoever has read
+        encoded: prompt and negative as the pipeline's tokenizer reads them, if the caller has read
             them already.
     """
 
@@ -179,7 +179,7 @@ def residuals_of(
     }
     for steering in steerings:
         if steering.plugin not in pipeline.plugins:
-            known = ", ".join(pipeline.plugins) or "none: export it with one beside the base"
+            known = ", ".join(pipeline.plugins) or "none: export the base with one"
             raise InputError(
                 f"plugin {steering.plugin!r}",
                 "the pipeline has none of this name",

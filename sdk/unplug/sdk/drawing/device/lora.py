@@ -48,7 +48,7 @@ _PREFIXES = {
     "lora_unet_": UNET,
     "lora_te_": TEXT_ENCODER,
 }
-"""In front of layers: diffusers', and kohya's, which has _ for the dots behind it; without one it
+"""In front of layers: diffusers', and kohya's, which has _ for the dots after it; without one it
 is the UNet.
 """
 _OLDER = {"to_q": "q_proj", "to_k": "k_proj", "to_v": "v_proj", "to_out": "out_proj"}
@@ -125,7 +125,7 @@ def pack_loras(
     Raises:
         CheckpointError: no such file, no safetensors, layers without a slot, or factors of another
             shape.
-        InputError: ranks that together are more than the slots have, or a strength that is no
+        InputError: ranks that together are more than the slots have, or a strength that is not a
             number.
         MissingExtraError: safetensors is not installed.
     """
@@ -172,7 +172,7 @@ class LowRank:
     `magnitude` says.
 
     Args:
-        first_rI: A, flat behind its first axis.
+        first_rI: A, flat after its first axis.
         second_Or: B.
         scale: s, which is alpha / r, or of rsLoRA alpha / sqrt(r).
         magnitude: O lengths, or None.
@@ -242,7 +242,7 @@ def _pieces(
         match = _PIECE.fullmatch(name)
         if match is None or not value.size:
             raise CheckpointError(
-                str(file), f"{name[:100]!r} is no factor of a low-rank update", _FIX
+                str(file), f"{name[:100]!r} is not a factor of a low-rank update", _FIX
             )
         piece = _SIDES.get(match["side"] or match["other"], "magnitude")
         pieces.setdefault(_place(match["layer"], layers), {})[piece] = np.atleast_1d(value)

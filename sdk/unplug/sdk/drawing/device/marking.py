@@ -2,7 +2,7 @@
 and JPEG files.
 
 Programs that show where a picture comes from, and services that must label what machines made, read
-this field. Whoever strips metadata strips it: it marks pictures, and proves nothing of those
+this field. Stripping metadata strips it: it marks pictures, and proves nothing of those
 without it.
 
 Reference: IPTC, "Digital Source Type" (cv.iptc.org/newscodes/digitalsourcetype); Adobe, XMP

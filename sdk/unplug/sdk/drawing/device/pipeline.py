@@ -1,7 +1,7 @@
 """``pipeline.json``: all that a loop must know to draw with exported files. A strict record;
 nothing in it is trusted.
 
-Files are named by relative paths and SHA-256; each has its card beside it, as every exported file.
+Files are named by relative paths and SHA-256; each has its card next to it, as every exported file.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Pipeline:
         noise: the stream that the first latent is drawn from, see docs/device.md.
         versions: the versions of unplug and Python.
         git_revision: the git revision of this code, or None.
-        lora: the UNet's input for low-rank updates, behind its residuals; absent where it was
+        lora: the UNet's input for low-rank updates, after its residuals; absent where it was
             exported without.
         variants: the variants that can fill that input, by name; absent where there are none.
     """
@@ -272,22 +272,22 @@ def load_pipeline(folder: Path) -> Pipeline:
 def _path_problems(pipeline: Pipeline) -> Iterator[str]:
     for name, part in pipeline.parts().items():
         if not NAME.fullmatch(name.removeprefix("plugins.")):
-            yield f"{name[:100]!r} is no name of a plugin"
+            yield f"{name[:100]!r} is not the name of a plugin"
         kinds = [(file.target, file.precision) for file in part.files]
         if not kinds or len(set(kinds)) < len(kinds):
             yield f"its {name} has no files, or two of one target and precision"
         for file in part.files:
             if not _PATH.fullmatch(file.file):
                 yield (
-                    f"its {name} lies at {file.file[:100]!r}, which is no plain path inside the "
+                    f"its {name} lies at {file.file[:100]!r}, which is not a plain path inside the "
                     "folder"
                 )
     for name, variant in pipeline.variants.items():
         if not NAME.fullmatch(name):
-            yield f"{name[:100]!r} is no name of a variant"
+            yield f"{name[:100]!r} is not the name of a variant"
         if not _PATH.fullmatch(variant.file):
             yield (
-                f"its variant {name} lies at {variant.file[:100]!r}, which is no plain path inside "
+                f"its variant {name} lies at {variant.file[:100]!r}, which is not a plain path inside "
                 "the folder"
             )
 
@@ -473,13 +473,13 @@ def _checked(folder: Path, item: PartFile, part: Part) -> Artifact:
 
 
 def place_of(folder: Path, file: str) -> Path:
-    """The place of a file that the record names; `ArtifactError` where it is a link, or lies behind
+    """The place of a file that the record names; `ArtifactError` where it is a link, or lies below
     one.
     """
     path = folder / file
     if any(place.is_symlink() for place in (path, *path.parents[: len(Path(file).parts) - 1])):
         raise ArtifactError(
-            str(path), "it is a link, or lies behind one", "Replace links by the files"
+            str(path), "it is a link, or lies below one", "Replace links by the files"
         )
     return path
 

@@ -85,7 +85,7 @@ class AddedToken:
         id: its place in the vocabulary, which holds its text.
         single_word: it counts only where no letter, digit or underscore touches it.
         lstrip: white space in front of it belongs to it.
-        rstrip: white space behind it belongs to it.
+        rstrip: white space after it belongs to it.
         normalized: it is looked for, and read itself, as `normalize` leaves a text, and so in lower
             case.
     """
@@ -108,7 +108,7 @@ class Tokenizer:
         merges: pairs that become one token, most urgent first, each as "LEFT RIGHT".
         length: L, tokens of every prompt, padding included.
         start: id in front of the words.
-        end: id behind them.
+        end: id after them.
         padding: id that fills up.
         added: tokens that are cut out whole; none: the start and the end, as they are written.
     """

@@ -143,13 +143,13 @@ def drop_pack(folder: Path, word: str) -> None:
     Raises:
         InputError: no pack has this word.
         ReportError: ``pipeline.json`` is missing or broken.
-        ArtifactError: the pack's file is a link, or lies behind one.
+        ArtifactError: the pack's file is a link, or lies below one.
     """
     folder = folder.parent if folder.name == PIPELINE else folder
     pipeline = load_pipeline(folder)
     name = find_pack(pipeline, word)
     left = {key: item for key, item in pipeline.variants.items() if key != name}
-    # The weights first: whoever is cut off behind this can call again.
+    # The weights first: a caller that is cut off after this can call again.
     place_of(folder, pipeline.variants[name].file).unlink(missing_ok=True)
     replace(pipeline, variants=left).save(folder)
     with contextlib.suppress(OSError):  # other variants lie there
@@ -232,7 +232,7 @@ def read_variant(pipeline: Pipeline, folder: Path, name: str) -> NDArray[np.floa
 
     Raises:
         InputError: the pipeline has no such variant.
-        ArtifactError: its file is missing, was swapped or edited, is a link, or holds what is no
+        ArtifactError: its file is missing, was swapped or edited, is a link, or holds what is not a
             number.
     """
     variant = _variant(pipeline, name)
@@ -248,7 +248,7 @@ def read_variant(pipeline: Pipeline, folder: Path, name: str) -> NDArray[np.floa
     if rows_rK is None or not np.isfinite(rows_rK).all():
         raise ArtifactError(
             str(path),
-            "it is of another size than the record says, or holds what is no number",
+            "it is of another size than the record says, or holds something other than numbers",
             "Export again",
         )
     return rows_rK

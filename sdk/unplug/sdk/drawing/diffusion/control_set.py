@@ -231,7 +231,7 @@ def load_control_set(
 
 
 def _condition_place(dataset: Dataset, kind: str, options: Mapping[str, str]) -> Path:
-    """In the cache. By the settings alone: versions have their place beside the file, and what is
+    """In the cache. By the settings alone: versions have their place next to the file, and what is
     of another one is drawn over.
     """
     settings = json_sha256(identity(build_condition(kind, options))["settings"])[:8]

@@ -1,4 +1,4 @@
-"""Training a control beside a frozen base."""
+"""Training a control for a frozen base."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ControlLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.network = network
-        # Behind a tuple: the frozen UNet must enter neither the state nor the average.
+        # In a tuple: the frozen UNet must enter neither the state nor the average.
         self.frozen = (control, base.unet, base.scheduler, timesteps, weighting)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ControlLoss:

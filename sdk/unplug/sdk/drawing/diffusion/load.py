@@ -119,7 +119,7 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
 
 
 def _check_asks(folder: Path, package: Any) -> None:
-    """Refuses configurations that ask for more than the weights beside them hold, before diffusers
+    """Refuses configurations that ask for more than the weights next to them hold, before diffusers
     builds what they say.
 
     What is missing or of another form diffusers tells of itself.
@@ -193,7 +193,7 @@ _WITHOUT = {
 
 
 def _folder_of(name: str, package: Any) -> Path:
-    """Where a base lies, fetched from the hub where it is no folder."""
+    """Where a base lies, fetched from the hub where it is not a folder."""
     folder = _place(name)
     if not folder.is_dir():
         if (

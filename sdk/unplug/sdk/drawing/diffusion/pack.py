@@ -1,4 +1,4 @@
-"""Packs: a thing, a style or a person learned beside a base, in low-rank weights that its words
+"""Packs: a thing, a style or a person learned on top of a base, in low-rank weights that its words
 switch on and whose deletion forgets it exactly.
 
 The base never sees the pictures, so without the pack's words it draws what it always drew, and

@@ -90,7 +90,7 @@ def train_base(
     Args:
         dataset: pictures with captions; the side a multiple of 8.
         split: its train set is learned; validation pictures measure the autoencoder.
-        out: pipeline folder; ``.NAME.training`` beside it holds state and sampling grids until the
+        out: pipeline folder; ``.NAME.training`` next to it holds state and sampling grids until the
             end.
         vae_recipe, recipe: how.
         seed: the seed of everything random.
@@ -108,7 +108,7 @@ def train_base(
         `out`.
 
     Raises:
-        DataError: no captions, or a side that is no multiple of 8.
+        DataError: no captions, or a side that is not a multiple of 8.
         InputError: several processes; words, or no steps of an autoencoder, without a start.
         TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half` and
             `StateFile`.
@@ -200,7 +200,9 @@ def train_base(
 def _refuse(dataset: Dataset, split: Split, device: torch.device) -> None:
     if dataset.size % 8:
         raise DataError(
-            f"data {dataset.spec}", f"{dataset.size} px is no multiple of 8", "Load it at 128, say"
+            f"data {dataset.spec}",
+            f"{dataset.size} px is not a multiple of 8",
+            "Load it at 128, say",
         )
     if not (split.train and split.validation):
         raise DataError(
@@ -300,7 +302,7 @@ def _autoencoder(
 def _latents(
     vae: Any, dataset: Dataset, rows: list[int], work: Path, device: torch.device
 ) -> torch.Tensor:
-    """`encode_all`, kept beside the state: a run that goes on after a kill need not encode
+    """`encode_all`, kept next to the state: a run that goes on after a kill need not encode
     everything again.
     """
     path, marks = work / "latents.safetensors", {"vae": weights_digest(vae), "rows": str(len(rows))}

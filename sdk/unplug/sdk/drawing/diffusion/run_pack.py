@@ -58,7 +58,7 @@ def train_pack(
         base_name: how the user named it, for the record.
         dataset: pictures that show one thing, of the base's size, with captions or without.
         word: the word or few words that prompts will say.
-        out: folder to write; ``.NAME.training`` beside it holds the state until the end.
+        out: folder to write; ``.NAME.training`` next to it holds the state until the end.
         recipe: how.
         seed: the seed of everything random.
         device: the device to compute on.

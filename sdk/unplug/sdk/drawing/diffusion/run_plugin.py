@@ -107,7 +107,7 @@ def train_plugin(
         dataset: captioned pictures of the base's size.
         split: the retain set is trained on.
         kind: name of the condition.
-        out: checkpoint folder; ``.NAME.training`` beside it holds state and sampling grids until
+        out: checkpoint folder; ``.NAME.training`` next to it holds state and sampling grids until
             the end.
         recipe: how.
         options: settings of the condition; depth of drawn faces without a model is the renderer's,
@@ -256,7 +256,7 @@ tags: [unplug, conditioning-plugin, t2i-adapter, on-device]
 ---
 # Conditioning plugin, {kind}, {size} px ({role})
 
-{parameters:,} parameters, run once a picture beside a frozen base (`{base}`, SHA-256 `{digest:.16}`). Trained {begun} with
+{parameters:,} parameters, run once a picture next to a frozen base (`{base}`, SHA-256 `{digest:.16}`). Trained {begun} with
 `unplug train plugin` on `{spec}`, {steps} steps of {batch}, seed {seed}.
 {forgotten}
 ```python

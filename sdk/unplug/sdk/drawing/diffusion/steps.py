@@ -192,7 +192,7 @@ def train_steps(
     zero_rate: float = 1.0,
 ) -> Trained:
     """Trains a module whose forward is its loss; Ctrl-C and SIGTERM take effect between two steps,
-    behind a state.
+    after a state.
 
     Args:
         model: takes what `draw` returns as keyword arguments and a generator, and returns the mean

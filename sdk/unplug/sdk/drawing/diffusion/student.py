@@ -171,7 +171,7 @@ class StudentLoss(nn.Module):
     Progressive: t is the step's beginning, and z* where K steps of the guided teacher arrive.
         Consistency: t is any of the
     teacher's K places within the step; z* is where the student itself, without a gradient, jumps
-    from one step of the teacher behind t. At the last place that is the teacher's word alone, and
+    from one step of the teacher after t. At the last place that is the teacher's word alone, and
     from there it spreads to the beginning.
 
     Args:
@@ -199,7 +199,7 @@ class StudentLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.unet = unet
-        # Behind a tuple: what is frozen must enter neither the state nor the average.
+        # In a tuple: what is frozen must enter neither the state nor the average.
         self.frozen = (teacher, text_encoder, empty_L, torch.cat([alpha_N, torch.ones(1)]), recipe)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StudentLoss:

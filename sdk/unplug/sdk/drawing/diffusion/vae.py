@@ -246,7 +246,7 @@ def init_vae(vae: Any) -> None:
 
     Args:
         vae: diffusers' ``AutoencoderKL`` with even channels and at least four latent channels,
-            changed in place; the weights beside the linear map are what torch's global generator
+            changed in place; the weights besides the linear map are what torch's global generator
             drew.
 
     Reference:
@@ -299,7 +299,7 @@ def _tap(side: int) -> Tensor:
 
 def _mean_of_four() -> Tensor:
     kernel = torch.zeros(3, 3)
-    kernel[:2, :2] = 0.25  # diffusers pads a row and a column behind
+    kernel[:2, :2] = 0.25  # diffusers pads a row and a column at the end
     return kernel
 
 
@@ -331,7 +331,7 @@ def _split(convolution: nn.Conv2d, copies: dict[int, int], others: float) -> Non
 
 
 def _join(convolution: nn.Conv2d, copies: dict[int, int]) -> None:
-    """(u, -u) to B u, behind a SiLU: row `out` of B takes channel `into` of u for each of `copies`."""
+    """(u, -u) to B u, after a SiLU: row `out` of B takes channel `into` of u for each of `copies`."""
     into = convolution.in_channels // 2
     half = OTHERS / 3 * convolution.weight[:, :into].clone()
     for target, source in copies.items():

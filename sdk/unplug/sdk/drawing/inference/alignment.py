@@ -82,7 +82,7 @@ def frame_in(preprocessing: Mapping[str, Any], where: str) -> Frame | None:
         left, right = ((float(x), float(y)) for x, y in preprocessing["eyes"])
         least = {name: float(preprocessing.get(name, default)) for name, default in LEAST.items()}
         if not all(map(math.isfinite, least.values())):
-            raise ValueError("a limit is no number")
+            raise ValueError("a limit is not a number")
         return Frame(left=left, right=right, **least)
     except (TypeError, ValueError, OverflowError, InputError) as error:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What runs of a bundle: the file that can, and the decision and the frame of faces beside it."""
+"""What runs of a bundle: the file that can, and the decision and the frame of faces next to it."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class DecisionRecord:
         minors, adults: people that it was fitted on, each once.
         data_digest: the data digest of their pictures.
         apart: how it is known that the model never saw them: "held out" by its split, "other data"
-            than its training's by its split, or "said" by whoever fitted it.
+            than its training's by its split, or "said" by the person who fitted it.
         by: attribute by whose groups the limits hold as well; null for none.
         groups: the groups of that attribute, including the small ones.
         models: that it was fitted on.

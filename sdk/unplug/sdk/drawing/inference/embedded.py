@@ -100,13 +100,13 @@ class Embedded:
         all ``outputs`` by name.
 
         Raises:
-            ArtifactError: the model gave something that is no number.
+            ArtifactError: the model gave something other than numbers.
         """
         inputs = scaled(np.stack(pixels), self.tensor)
         named = self._run(inputs)
         if not all(np.isfinite(array).all() for array in named.values()):
             raise ArtifactError(
-                self.path.name, "it answered with something that is no number", "Export it again"
+                self.path.name, "it answered with something other than numbers", "Export it again"
             )
         if "age_edges" in self.config:
             edges, years = self.config["age_edges"], named["expected_age"].reshape(-1)
@@ -174,7 +174,7 @@ def _read(path: str | Path) -> tuple[Artifact, bytes]:
     if artifact.card.target != "onnx" or hashlib.sha256(raw).hexdigest() != artifact.card.sha256:
         raise ArtifactError(
             str(path),
-            "it is no ONNX file, or changed while it was read",
+            "it is not an ONNX file, or changed while it was read",
             "Give one that `unplug export` wrote",
         )
     return artifact, raw

@@ -190,7 +190,7 @@ def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
         why = (
             error.strerror
             if isinstance(error, OSError) and error.strerror
-            else "it is no readable file of arrays"
+            else "it is not a readable file of arrays"
         )
         raise DataError(
             str(path), why, "Write it with numpy.savez(path, name=array) or numpy.save"

@@ -37,7 +37,7 @@ class Copies:
 
     Args:
         left_out: pictures left out because one of the training has the very same pixels at the
-            model's size, with the other pictures of whoever is in them.
+            model's size, with the other pictures of the people in them.
         compared: pictures of the training that they were compared with.
         trained: how many the models learned from.
         why: why not with all of them, or null.

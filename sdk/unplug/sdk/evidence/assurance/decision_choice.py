@@ -201,7 +201,7 @@ def _check(people: People, limits: Limits, by: str | None, unseen: bool) -> None
             (f"{low:g} to {high:g}" for low, high in pairs if low < limits.age < high),
             "none of them holds it",
         )
-        why = f"its ages are ranges, and {limits.age:g} is no border of them ({around})"
+        why = f"its ages are ranges, and {limits.age:g} is not one of their borders ({around})"
         raise DataError(
             where, why, "Ask for an age that is a border, or give data with ages in years"
         )

@@ -1,6 +1,6 @@
 """The numbers that NIST's evaluation of age estimation and verification reports, of arrays alone.
 
-A decision is made on the estimated age, as there: Challenge-T lets pass whoever seems T or older.
+A decision is made on the estimated age, as there: Challenge-T lets people pass who seem T or older.
 
 Shapes: N pictures.
 

@@ -115,7 +115,7 @@ def people_of(
     learned: set[str] = set()
     for split in named:  # of other data, where the same id may be the same picture
         learned |= {*split.train, *(() if split in theirs else split.validation)}
-    # Whoever was learned from on one picture is no stranger on the next.
+    # A person who was learned from on one picture is not a stranger on the next.
     known = {sample.person for sample in dataset.samples if sample.id in learned}
     # no other picture of her is of a stranger
     wanted -= {sample.id for sample in dataset.samples if sample.person in known}

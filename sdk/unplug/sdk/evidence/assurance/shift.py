@@ -2,8 +2,8 @@
 after.
 
 Equivalence by two one-sided tests: both ends of an interval lie within a margin. Counts of people
-have exact intervals, so that "nobody changed" among few is no evidence; the calibration error has a
-bootstrap over people.
+have exact intervals, so that "nobody changed" among few is not evidence; the calibration error has
+a bootstrap over people.
 
 Shapes: N pictures, P people, R replicates, K bins.
 """

@@ -68,7 +68,7 @@ class Limits:
             if not 0.0 < getattr(self, name) < 1.0:
                 raise InputError(
                     f"{name} {getattr(self, name):g}",
-                    "it is no share between 0 and 1",
+                    "it is not a share between 0 and 1",
                     "Use for example 0.01",
                 )
         if self.method not in METHODS:
@@ -78,7 +78,7 @@ class Limits:
         if not (math.isfinite(self.age) and self.age > 0.0):
             raise InputError(
                 f"age {self.age:g}",
-                "nobody is under it, or it is no number",
+                "nobody is under it, or it is not a number",
                 "Give one in years, for example 18",
             )
         if not 0.0 <= self.minors_from < self.age:

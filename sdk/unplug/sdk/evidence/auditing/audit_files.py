@@ -323,7 +323,7 @@ def _unlearned(
 
 def _checked_artifacts(artifacts: Sequence[Artifact], known: Set[str] | None) -> dict[str, str]:
     """What cannot be shown of exported files; refuses those of other weights than the checkpoints
-    that are audited beside them, where there are any.
+    that are audited with them, where there are any.
     """
     skipped = {
         file.card.file: reason for file in artifacts if (reason := not_run_here(file)) is not None
@@ -358,14 +358,14 @@ def _original_path(checkpoints: Collection[Checkpoint]) -> Path:
     """Where the original is that the checkpoints came from, by their records.
 
     Raises:
-        InputError: it is neither where it was nor beside them.
+        InputError: it is neither where it was nor next to them.
     """
     for checkpoint in checkpoints:
         lineage = checkpoint.record.get("lineage") or {}
         if not lineage and checkpoint.record.get("role") == "original":
             return checkpoint.path
         recorded = Path(str(lineage.get("original")))
-        # As it was named then, and beside the unlearned model: people move both together, and work
+        # As it was named then, and next to the unlearned model: people move both together, and work
         # from other folders.
         for place in (recorded, checkpoint.path.parent / recorded.name):
             weights = weights_file(place)

@@ -1,4 +1,4 @@
-"""The audit report, ``unplug-audit/1``: numbers with intervals, the oracle beside each, raw scores
+"""The audit report, ``unplug-audit/1``: numbers with intervals, the oracle's for each, raw scores
 kept.
 
 What later versions measure stands in optional fields, so that older reports stay readable.
@@ -166,8 +166,8 @@ class RetainPrivacy:
 
 @dataclass(frozen=True, kw_only=True)
 class WorstSubject:
-    """The subject that stands out most, beside the maximum that chance gives; whose it is stays out
-    of the report.
+    """The subject that stands out most, compared with the maximum that chance gives; whose it is
+    stays out of the report.
 
     Args:
         value: the largest standardized statistic over subjects.
@@ -216,14 +216,14 @@ class ModelAudit:
             on forget and test; null for the oracle.
         logistic_accuracy: the accuracy of a logistic regression on the loss, forget against unseen;
             0.5 is guessing.
-        retain_privacy: retain against unseen, beside the original's and the oracle's; of what was
-            unlearned.
+        retain_privacy: retain against unseen, compared with the original's and the oracle's; of
+            what was unlearned.
         worst_subject: the worst subject by the loss attack.
         relearning: null unless it was asked for.
         people: every forgotten person, in the order of the forget set; empty without references
             that left people out.
-        usage: shares of the forget and the retain set that it still uses, beside the original; null
-            without one.
+        usage: shares of the forget and the retain set that it still uses, compared with the
+            original; null without one.
         vulnerable: those whom models remember most; null without a fleet.
         further: attacks of a release that read more than the sets of the split, with intervals that
             hold for all of *these* at once; they are held to no equivalence.
@@ -334,7 +334,7 @@ class Rounding:
     @property
     def outcome(self) -> RoundingOutcome:
         """What the numbers come to; "nothing back" only where whole intervals say so. Never stored
-        beside them.
+        next to them.
         """
         if not self.distance:
             return "not run"

@@ -315,8 +315,8 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
         limits["forget groups"] = (
             f"the forget set is of one group only ({groups[0]}) and unseen samples are of several: "
             "an attack may tell the "
-            "group instead of membership, so read its AUC beside the retrained model's, never "
-            "beside 0.5"
+            "group instead of membership, so compare its AUC with the retrained model's, never "
+            "with 0.5"
         )
     if min(len(sets.forget), len(sets.test)) < LOGISTIC_FOLDS:
         limits["loss-logistic accuracy"] = f"ten folds need {LOGISTIC_FOLDS} samples a side"

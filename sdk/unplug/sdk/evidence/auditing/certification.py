@@ -406,7 +406,8 @@ def _certification(
     facts = {
         name: np.array([result.facts[name] for result in results]) for name in results[0].facts
     }
-    # The round that a forget step was fitted to is no stranger of those it forgot; -1 names none.
+    # The round that a forget step was fitted to is not a stranger to those it forgot; -1 names
+    # none.
     use_KQ = np.arange(never_KQS.shape[1]) != facts["round"].repeat(count)[:, None]
     judged = judge(own_KS, before_KS, never_KQS, use_KQ, count, config.margin, config.seed)
     built = build_method(config.method, config.options)

@@ -1,4 +1,4 @@
-"""What an exported file's rounding costs in the task itself, beside its parity in decibels."""
+"""What an exported file's rounding costs in the task itself, besides its parity in decibels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attacks ask models beside the sets of a split: pictures moved by a pixel or two, and other
+"""What attacks ask models besides the sets of a split: pictures moved by a pixel or two, and other
 pictures of the same people.
 
 Made once an audit, for every model the same. Shapes: F forget, U unseen, O other pictures, C
@@ -65,7 +65,7 @@ class AuditEvidence:
         ]
 
     def said(self, own: Signals, answers: Sequence[Predictions]) -> Signals:
-        """What a model says of its sets, with what it answered to `parts` beside it."""
+        """What a model says of its sets, and what it answered to `parts`."""
         pairs = list(zip(answers[::2], answers[1::2], strict=True))
         if self.others is None:
             return replace(own, views=tuple(pairs))

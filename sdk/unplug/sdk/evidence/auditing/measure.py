@@ -88,7 +88,7 @@ def run_attacks(
     out for all.
 
     What only one model does not give (`Lacks`) leaves the attack out for that model; for all where
-    the model is the oracle, for a number without the oracle's beside it says nothing, or where none
+    the model is the oracle, for a number without the oracle's says nothing, or where none
     gives it.
 
     Args:
@@ -139,7 +139,7 @@ def _scores(
 def measure(
     item: Predictor, own: Signals, scores: Mapping[str, Scores], draws: Resamples
 ) -> Measured:
-    """Puts the AUC and its replicates beside every attack's scores."""
+    """Puts the AUC and its replicates next to every attack's scores."""
     scored = {
         name: Scored(
             forget_F=forget_F,
@@ -203,8 +203,8 @@ def audit_model(
 def attack_results(
     one: Measured, oracle: Measured | None, draws: Resamples
 ) -> dict[str, AttackResult]:
-    """Every attack on one model, beside the oracle's where there is one, with intervals for each
-    and for all at once.
+    """Every attack on one model, compared with the oracle where there is one, with intervals for
+    each and for all at once.
     """
     together: dict[str, Estimate] = {}
     if oracle is not None:

@@ -1,5 +1,5 @@
-"""Many requests of a few people, pooled: what is left of those whom a method forgot, beside models
-that never saw them.
+"""Many requests of a few people, pooled: what is left of those whom a method forgot, compared with
+models that never saw them.
 
 Shapes: M requests of n people, K = M n people, Q rounds of references (one model of each never saw
     a given person),

@@ -81,7 +81,7 @@ def total_variation(one: Predictions, other: Predictions) -> Array:
 def measure_rounding(
     exports: Exports, known: Compared, sets: Sets, weights_RF: NDArray[np.float32], seed: int
 ) -> Rounding:
-    """Both measures on one artifact, with the oracle's beside them.
+    """Both measures on one artifact, with the oracle's.
 
     Args:
         exports: the file, and the files it is compared with.

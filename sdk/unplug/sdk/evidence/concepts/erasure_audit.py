@@ -1,5 +1,5 @@
-"""The audit of an erased base: how often the concept comes back, by what an attacker holds, beside
-the original and a base that never saw it.
+"""The audit of an erased base: how often the concept comes back, by what an attacker holds,
+compared with the original and a base that never saw it.
 """
 
 from __future__ import annotations

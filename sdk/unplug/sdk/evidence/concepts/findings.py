@@ -69,7 +69,7 @@ class RateRow:
     """How often a judge sees the concept in one model's pictures.
 
     Args:
-        attack: its name; "unnamed" is no attack: prompts that do not say the concept.
+        attack: its name; "unnamed" is not an attack: prompts that do not say the concept.
         holds: the attacker's means; None for "unnamed".
         form: the form of the model, see `FORMS`.
         role: the role of the model.

@@ -88,7 +88,7 @@ def pairs_of_draws(
 ) -> ConceptPairs:
     """A base's own pictures of the same prompt from the same noise, with the words and without.
 
-    No renderer is needed, and what the base cannot draw is no concept of it. Where it draws the
+    No renderer is needed, and what the base cannot draw is not a concept of it. Where it draws the
     concept unasked, or not when asked, the judge learns a little noise.
 
     Args:
@@ -123,7 +123,7 @@ def at_most(image_NCHW: Tensor) -> Tensor:
 
 @torch.no_grad()
 def through(base: Any, image_NCHW: Tensor) -> Tensor:
-    """Pictures as a base's autoencoder gives them back: what it cannot show is no evidence."""
+    """Pictures as a base's autoencoder gives them back: what it cannot show is not evidence."""
     device, dtype = base.vae.device, base.vae.dtype
     parts = [base.vae(part.to(device, dtype)).sample for part in image_NCHW.split(AT_ONCE)]
     return torch.cat(parts).float().clamp(-1, 1).cpu()

@@ -184,7 +184,7 @@ def _seen(net: PresenceNet, image_NCHW: Tensor) -> NDArray[np.float64]:
 def presence_rate(pictures: Tensor | Sequence[Image.Image], judge: Judge) -> Estimate:
     """The share of pictures in which a judge sees its concept, with the exact 95 % interval.
 
-    Nothing is taken off for the judge's own errors: its `facts` stand beside the rate.
+    Nothing is taken off for the judge's own errors: its `facts` stand next to the rate.
 
     Args:
         pictures: see `Judge.presence`; drawn independently.
@@ -216,7 +216,7 @@ def train_judge(
         show: progress bar.
 
     Raises:
-        DataError: fewer than 20 pictures on a side, sizes that differ, or a side that is no
+        DataError: fewer than 20 pictures on a side, sizes that differ, or a side that is not a
             multiple of 16 from 32 on.
         InputError: an odd batch.
         TrainingError: see `unplug.sdk.drawing.diffusion.train_steps`.

@@ -303,7 +303,7 @@ def _answers(
             )
         seen_T = item.tensors["seen_T"]
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise InputError(where, f"it is no model's answers ({error})", AGAIN) from error
+        raise InputError(where, f"these are not a model's answers ({error})", AGAIN) from error
     if not sound or seen_T.shape != (record.trained,) or seen_T.dtype != bool:
         raise InputError(
             where, "its answers are of another run, or no numbers of the model's classes", AGAIN

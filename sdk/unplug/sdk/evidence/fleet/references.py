@@ -94,7 +94,7 @@ def train_references(
 
     Models are trained in rounds of `folds`. A round deals the people of the training set into that
     many folds at random, and each of its models leaves out one of them. So every person is left out
-    by models / folds models, whoever asks later.
+    by models / folds models, whichever person asks later.
 
     Args:
         original: the original; the models have its recipe and split, and leave out people whom it
@@ -256,7 +256,7 @@ def _check_place(out: Path, given: str, models: int) -> None:
     """
     plan = {"schema": "unplug-references-plan/1", "made_from": given}
     if out.exists() and not out.is_dir():
-        raise OutputError(str(out), "it is no folder", "Choose another `out`")
+        raise OutputError(str(out), "it is not a folder", "Choose another `out`")
     if (out / PLAN).is_file():
         if read_json(out / PLAN) != plan:
             why = (

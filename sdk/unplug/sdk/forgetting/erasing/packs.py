@@ -38,7 +38,7 @@ from unplug.sdk.learning.training import training_dir
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedPack:
-    """A pack, beside the base that it was trained on.
+    """A pack, with the base that it was trained on.
 
     Args:
         folder: the pack's folder.
@@ -76,7 +76,7 @@ class LearnedPack:
 
 
 def open_pack(folder: Path, base: str | None, *, device: torch.device) -> LearnedPack:
-    """Reads a pack, and looks whether the base beside it is the one that its record names: the
+    """Reads a pack, and looks whether the given base is the one that its record names: the
     model that never saw its pictures.
 
     Args:
@@ -111,7 +111,7 @@ def open_pack(folder: Path, base: str | None, *, device: torch.device) -> Learne
 
 
 def delete_pack(pack: LearnedPack) -> dict[str, Any]:
-    """Deletes a pack, and what an interrupted training left beside it.
+    """Deletes a pack, and what an interrupted training left next to it.
 
     Args:
         pack: see `open_pack`.
@@ -125,7 +125,7 @@ def delete_pack(pack: LearnedPack) -> dict[str, Any]:
     with hold(pack.folder):
         shutil.rmtree(training_dir(pack.folder), ignore_errors=True)
         try:
-            # The record last: whoever is cut off can call again.
+            # The record last: a caller that is cut off can call again.
             for name in reversed(LOW_RANK_FILES):
                 (pack.folder / name).unlink(missing_ok=True)
             pack.folder.rmdir()

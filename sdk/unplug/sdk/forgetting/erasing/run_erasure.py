@@ -143,7 +143,7 @@ def erase(
         base_name: see `load_base`. An erased base is erased further: what it must not draw stays
             so.
         concepts: the concepts to erase.
-        out: pipeline folder to write; ``.NAME.training`` beside it holds the state until the end.
+        out: pipeline folder to write; ``.NAME.training`` next to it holds the state until the end.
         method: a name in `ERASURES`.
         options: settings of the method, as text.
         retained: words that must go on working.
@@ -230,7 +230,7 @@ def _changed(before: Any, after: Any) -> dict[str, int]:
     """Tensors and bytes, in float32, of what differs between two bases.
 
     Raises:
-        TrainingError: one of them holds what is no number.
+        TrainingError: one of them holds something other than numbers.
     """
     old, new = (
         {

@@ -146,7 +146,7 @@ class Tuning(Stepping):
 
 
 class WithFrozen(nn.Module):
-    """A network that learns, beside frozen ones that enter neither its state nor its average.
+    """A network that learns, with frozen ones that enter neither its state nor its average.
 
     Args:
         unet: learns.
@@ -156,7 +156,7 @@ class WithFrozen(nn.Module):
     def __init__(self, unet: Any, **frozen: Any) -> None:
         super().__init__()
         self.unet = unet
-        self.frozen = (frozen,)  # behind a tuple: a module would be registered
+        self.frozen = (frozen,)  # in a tuple: a module would be registered
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WithFrozen:
         return type(self)(copy.deepcopy(self.unet, memo), **self.frozen[0])

@@ -53,7 +53,7 @@ def train_age(
         split: the split: with an empty forget set for an original; with a full one, the retain set
             is trained on (the oracle).
         recipe: how to train.
-        out: checkpoint folder; ``.NAME.training`` beside it holds the state until the end.
+        out: checkpoint folder; ``.NAME.training`` next to it holds the state until the end.
         seed: the seed of weights, order and augmentation.
         device: the device to compute on.
         restart: drop an unfinished run instead of continuing it.

@@ -118,7 +118,7 @@ class ClassTask(GroupTask):
         return ResNet18(classes=len(self.edges) - 1, width=self.width, dropout=self.recipe.dropout)
 
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
-        """Nothing is kept beside the weights."""
+        """Nothing is kept besides the weights."""
 
     def loss(self, model: nn.Module, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
         """Training loss (B,), labels smoothed as the recipe says."""

@@ -21,7 +21,7 @@ from .needs import Need
 
 
 class StoredTask(Task):
-    """A task that the command line can forget with, audit and release: beside its `Task`, how its
+    """A task that the command line can forget with, audit and release: besides its `Task`, how its
     checkpoints are handled.
 
     Attributes:
@@ -46,7 +46,7 @@ class StoredTask(Task):
     @abstractmethod
     def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> Self:
         """The task that a checkpoint was trained by, ready on a device; `base` is the diffusion
-        base beside a plugin.
+        base of a plugin.
         """
 
     @property
@@ -77,12 +77,12 @@ class StoredTask(Task):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What every record of the kind carries beside the common fields."""
+        """What every record of the kind carries besides the common fields."""
 
     @abstractmethod
     def check_twin(self, other: Checkpoint) -> None:
-        """Refuses a retrained model that cannot stand beside the original; `CheckpointError` says
-        why.
+        """Refuses a retrained model that cannot be compared with the original; `CheckpointError`
+        says why.
         """
 
     @abstractmethod

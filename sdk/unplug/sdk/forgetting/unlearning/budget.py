@@ -1,4 +1,4 @@
-"""What forgetting may cost: passes, as a fraction of retraining; wall time is told beside it and
+"""What forgetting may cost: passes, as a fraction of retraining; wall time is told as well and
 decides nothing.
 """
 
@@ -156,7 +156,7 @@ class Meter:
 
 
 def summary(cost: Cost, retrain: RetrainCost, budget: float | None) -> dict[str, Any]:
-    """A cost beside the retraining it is compared with, JSON-ready."""
+    """A cost and the retraining it is compared with, JSON-ready."""
     return {
         **asdict(cost),
         "compute_fraction": cost.compute / retrain.cost.compute,

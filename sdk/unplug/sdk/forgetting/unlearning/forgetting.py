@@ -86,7 +86,7 @@ def forget(
             them is refused.
         outside: answers of models that never saw the request's people for their samples, for
             methods that fit them.
-        oracle: the retrained model; what it took is then shown beside the estimate of retraining.
+        oracle: the retrained model; what it took is then shown next to the estimate of retraining.
         base: the diffusion base of a plugin; None takes the base in its record.
         task: the task of `original`, if the caller has opened it already (a base is large); `base`
             is not read then.
@@ -219,7 +219,7 @@ def retrain_cost(
         split: the split with the forget set.
         task: the original's.
         sets: the sets on the device.
-        oracle: the retrained model, whose recorded time is then shown beside the estimate.
+        oracle: the retrained model, whose recorded time is then shown next to the estimate.
 
     Raises:
         CheckpointError: the oracle has another recipe, another retain set or another base.

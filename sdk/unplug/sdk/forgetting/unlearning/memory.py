@@ -1,4 +1,5 @@
-"""What a forget step needs of the device's memory, known before it starts, beside what is free.
+"""What a forget step needs of the device's memory, known before it starts, compared with what is
+free.
 
 Sizes are bytes, B is the batch size.
 """
@@ -19,7 +20,7 @@ from .method import Method
 
 MOMENTS = 2  # AdamW's
 VIEWS = 4  # float copies of a batch's images that loading and augmenting it hold at once
-# tensors of the widest layer that are alive beside the saved ones: its gradients, and the kernel's
+# tensors of the widest layer that are alive besides the saved ones: its gradients, and the kernel's
 # own copy
 TRANSIENT = 3
 # of activations and workspace, lost between blocks: peaks on a CPU were 0.95 to 1.25 of the sum
@@ -137,7 +138,7 @@ def check_memory(
 
 
 def memory_record(needed: MemoryEstimate, free: int | None, device: torch.device) -> dict[str, Any]:
-    """The estimate beside what was measured, JSON-ready: on CUDA torch's peak since `check_memory`,
+    """The estimate and the measurement, JSON-ready: on CUDA torch's peak since `check_memory`,
     else null.
     """
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None

@@ -67,7 +67,7 @@ class ForgetProblem:
         what it saved.
 
         Raises:
-            InputError: a batch of one, and a batch norm behind the pooling that needs two to train.
+            InputError: a batch of one, and a batch norm after the pooling that needs two to train.
         """
         # charged before it runs, so that a budget is never exceeded by one batch
         passes = len(batch)

@@ -124,7 +124,7 @@ def load_dataset(
         on_bad: "error" refuses data with unusable samples and names them; "skip" goes on and counts
             them.
         show: progress bars, and on standard error what is told of the data.
-        tells: False where whoever calls shows ``told`` itself.
+        tells: False where the caller shows ``told`` itself.
 
     Returns:
         The data set; ``problems`` lists what cannot be used, ``told`` what one should know of the

@@ -1,4 +1,4 @@
-"""What whoever uses some data should know of how they name people: nothing here changes who is who."""
+"""What users of some data should know of how these name people: nothing here changes who is who."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose pictures the cache holds: a note beside each entry, what is there for ``unplug cache
+"""Whose pictures the cache holds: a note next to each entry, what is there for ``unplug cache
 info``, and purging it.
 """
 
@@ -62,7 +62,7 @@ class Held:
 
 
 def note_people(entry: Path, spec: str, samples: Sequence[Sample]) -> None:
-    """Writes down, beside a file in the cache, whose pictures it was made from, so that it can be
+    """Writes down, next to a file in the cache, whose pictures it was made from, so that it can be
     purged by their names.
 
     Args:

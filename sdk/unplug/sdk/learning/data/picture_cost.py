@@ -20,7 +20,7 @@ MAX_RUN_LENGTH_BYTES, MAX_RUN_LENGTH_PIXELS = 2**20, 2**20
 JPEG, PNG, BMP = b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"BM"
 SCAN, END = 0xDA, 0xD9
 _NEXT = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])", re.DOTALL)
-"""A marker within or behind the numbers of a scan: not an escaped 255, not a restart."""
+"""A marker within or after the numbers of a scan: not an escaped 255, not a restart."""
 
 
 def check_structure(raw: bytes, name: str) -> None:
@@ -59,7 +59,7 @@ def check_scans(raw: bytes, name: str, pixels: int) -> None:
         DataError: scans times pixels are more than `MAX_SCANNED_PIXELS`.
     """
     most = max(1, MAX_SCANNED_PIXELS // max(1, pixels))
-    # A phone's video behind the picture may hold these two bytes by chance: then the segments are
+    # A phone's video after the picture may hold these two bytes by chance: then the segments are
     # walked.
     if raw.startswith(JPEG) and raw.count(bytes([0xFF, SCAN])) > most and _scans(raw, most) > most:
         raise DataError(

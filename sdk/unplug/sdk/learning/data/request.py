@@ -104,7 +104,7 @@ def _from_json(text: str, known: KnownNames) -> list[str]:
             raise ValueError(f"{key} is not a list of strings")
     if people := [name for name in raw.get("samples", []) if name.startswith(SUBJECT)]:
         raise ValueError(
-            f"its samples hold {shown(people[0])!r}, which is no sample; people stand in subjects"
+            f"its samples hold {shown(people[0])!r}, which is not a sample; people stand in subjects"
         )
     names = [*raw.get("samples", []), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
     # several: the one that is written just so, if any
@@ -149,14 +149,14 @@ def named_samples(samples: Iterable[Sample]) -> dict[str, set[str]]:
 def resolve_names(
     names: Sequence[str], dataset: Dataset, where: str, trained: Split | None = None
 ) -> tuple[str, ...]:
-    """Sample ids behind sample ids and ``subject:NAME`` lines, in the data's order.
+    """Sample ids for sample ids and ``subject:NAME`` lines, in the data's order.
 
     Args:
         names: the names, at least one.
         dataset: the data set that they refer to.
         where: opens the error message.
         trained: the stored split of a model that may forget whose pictures are gone: their ids are
-            taken too, as it holds them, behind the others. Whose pictures a subject's were is not
+            taken too, as it holds them, after the others. Whose pictures a subject's were is not
             in it.
 
     Raises:

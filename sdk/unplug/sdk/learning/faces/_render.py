@@ -21,7 +21,7 @@ from ._view import View
 _MIN_SIZE, _MAX_SIZE = 16, 2048
 # Drawn this much larger than asked for, then averaged down; large pictures need less of it.
 _SUPERSAMPLE, _LARGE_SUPERSAMPLE, _LARGE = 2.0, 1.5, 320
-# Yaw in degrees from which the far ear hides behind the head.
+# Yaw in degrees from which the head hides the far ear.
 _FAR_EAR = 3.0
 
 

@@ -168,7 +168,7 @@ class Light:
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """What stands behind: `kind` is plain, gradient, glow, stripes, dots, bokeh or hills; colours
+    """The background: `kind` is plain, gradient, glow, stripes, dots, bokeh or hills; colours
     are palette names.
     """
 

@@ -30,7 +30,7 @@ def seeded(*key: int) -> Iterator[torch.Generator]:
     """
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         seed = 0
-        # Places count: (0, 1) and (1, 0) are other runs, and so is (0,) beside (0, 0).
+        # Places count: (0, 1) and (1, 0) are other runs, and so are (0,) and (0, 0).
         for part in key:
             seed = (seed * 1_000_003 + part + 1) % 2**63
         torch.manual_seed(seed)

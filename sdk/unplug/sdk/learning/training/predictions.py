@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class Predictions(ABC):
-    """What a model says of N samples, with the truth beside it: all that attacks and comparisons of
+    """What a model says of N samples, with the truth: all that attacks and comparisons of
     two models read.
     """
 

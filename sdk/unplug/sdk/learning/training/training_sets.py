@@ -86,7 +86,7 @@ def parse_edges(text: str) -> tuple[float, ...]:
     except ValueError as error:
         raise InputError(
             f"`edges={text[:60]}`",
-            "it is no list of years",
+            "it is not a list of years",
             "Write yearly, or for example 0,13,18,25,100",
         ) from error
     check_edges(edges)

@@ -224,7 +224,7 @@ def _staircase(axes: Axes, best: Sequence[Point]) -> None:
 
 
 def _names(axes: Axes, points: Sequence[Point]) -> None:
-    """Each name beside its mark, on the first side where it meets neither a name, nor a mark, nor
+    """Each name next to its mark, on the first side where it meets neither a name, nor a mark, nor
     the frame.
     """
     frame, scale = axes.get_window_extent(), 72.0 / axes.figure.dpi

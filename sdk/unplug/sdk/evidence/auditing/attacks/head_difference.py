@@ -93,7 +93,7 @@ def one_trunk(target: Signals) -> tuple[Inside, Inside]:
 
 
 def with_one(feature_NC: Array) -> Array:
-    """Features with a column of ones behind them (N, P)."""
+    """Features with a column of ones after them (N, P)."""
     return np.concatenate([feature_NC, np.ones((len(feature_NC), 1))], axis=1)
 
 

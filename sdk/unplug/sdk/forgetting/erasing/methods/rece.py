@@ -68,7 +68,7 @@ class RECE:
 
 @torch.no_grad()
 def reaching(edit: TextMap, reads_DD: Tensor, said_ND: Tensor, near: float) -> Tensor:
-    """States (N, D) c' = (M^T R M + near I)^-1 M^T R c, which layers behind a map M answer as the
+    """States (N, D) c' = (M^T R M + near I)^-1 M^T R c, which layers after a map M answer as the
     layers alone answer c.
 
     Args:

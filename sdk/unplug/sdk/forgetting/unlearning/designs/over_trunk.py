@@ -45,7 +45,7 @@ RESTORE = "Restore the folder as it was saved"
 
 
 class Kept(ABC):
-    """What a design keeps of people beside the weights, in order to take them out again."""
+    """What a design keeps of people besides the weights, in order to take them out again."""
 
     committed: dict[str, bytes]
     """By name of everybody who is in: the SHA-256 of what was read of the sample, so that nothing
@@ -91,7 +91,7 @@ class OverTrunk(ABC, Generic[K]):
     needs: ClassVar[tuple[str, ...]]
     """What a request needs of the data."""
     fact_types: ClassVar[Mapping[str, type]]
-    """What else a record says of the design beside what this class writes."""
+    """What else a record says of the design besides what this class writes."""
     own: ClassVar[tuple[str, ...]]
     """Tensors of the network that people decide; the others are the trunk's."""
     how: ClassVar[str]
@@ -179,7 +179,7 @@ class OverTrunk(ABC, Generic[K]):
 
         Raises:
             InputError: neither a trunk nor data for one.
-            CheckpointError: the trunk is no ordinary age predictor, or has no record.
+            CheckpointError: the trunk is not an ordinary age predictor, or has no record.
             DataError: somebody is in both sets of data, other data than the trunk's, a sample
                 without an age.
         """
@@ -332,7 +332,7 @@ class OverTrunk(ABC, Generic[K]):
         except (SafetensorError, KeyError, ValueError, InputError) as error:
             why = f"it does not belong to this model ({error})"
             raise CheckpointError(str(place), why, RESTORE) from error
-        # the state must give the very weights beside it, or one of the two was exchanged
+        # the state must give the very weights next to it, or one of the two was exchanged
         filled = copy.deepcopy(model)
         self.fill(filled, kept, facts)
         expected, weights = filled.state_dict(), model.state_dict()
@@ -468,7 +468,7 @@ def check_added(kept: Kept, rows: TrunkRows) -> None:
 
 
 def _refit_cost(step: Cost, whole: Cost, device: torch.device) -> RetrainCost:
-    # whoever was alone in a shard leaves without a pass
+    # a person who was alone in a shard leaves without a pass
     per_pass = step.wall_s / max(step.compute, 1.0)
     return RetrainCost(
         cost=replace(whole, wall_s=per_pass * whole.compute),

@@ -99,7 +99,7 @@ def ready_trunk(
     """The trunk and its data, loaded or trained where they are not given, and checked to be apart
     from `personal`.
 
-    A trunk that is trained here goes into ``NAME-trunk`` beside `out`. See `OverTrunk.train`.
+    A trunk that is trained here goes into ``NAME-trunk`` next to `out`. See `OverTrunk.train`.
     """
     if trunk is None and trunk_data is None:
         why = "it needs a trunk that never saw personal data"

@@ -25,7 +25,7 @@ _AGAIN = "Plant them again: python -m benchmarks.studies canaries plant"
 @dataclass(frozen=True, kw_only=True)
 class Planted:
     """``unplug-planted/1``: which pictures have a wrong age. Who of them is trained on stands in
-    the split beside it alone.
+    the split next to it alone.
 
     Args:
         data: the data spec that they are planted in.

@@ -46,7 +46,7 @@ def serve() -> None:
     "--folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where releases are made and kept (default: ~/.local/share/unplug/service).",
+    help="Folder to make and keep releases in (default: ~/.local/share/unplug/service).",
 )
 @click.option(
     "--host",
@@ -116,7 +116,7 @@ def token() -> None:
     "scopes",
     multiple=True,
     type=click.Choice(SCOPES),
-    help="What it may do; may be repeated.",
+    help="Scope that it may use; may be repeated.",
 )
 @click.option("--days", type=click.IntRange(1, 3660), help="Until it expires (default: never).")
 @command

@@ -62,7 +62,7 @@ DENIED = "a\\tno permissions (missing udev rules? user is in x); see [http]"
         (listed("a\\toffline"), "a", "adb:a: it is offline. Pull the cable"),
         (listed(DENIED), "a", "this user may not use its USB port"),
         (listed("a\\trecovery"), "a", "adb calls it 'recovery'"),
-        (listed("a\\tdevice"), "b", r"there is no such device \(connected: a\)"),
+        (listed("a\\tdevice"), "b", r"there is not such a device \(connected: a\)"),
         (listed("(no serial number)\\tdevice", "b\\toffline"), None, "it tells no serial number"),
         (
             "echo 'cannot bind listener'",
@@ -181,7 +181,7 @@ def test_no_adb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DeviceError, match=words):
         choose(None)
     monkeypatch.setenv("UNPLUG_ADB", "/nowhere/adb")
-    with pytest.raises(DeviceError, match="UNPLUG_ADB=/nowhere/adb is no file"):
+    with pytest.raises(DeviceError, match="UNPLUG_ADB=/nowhere/adb is not a file"):
         choose(None)
 
 

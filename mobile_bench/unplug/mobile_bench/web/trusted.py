@@ -39,7 +39,7 @@ class Guard:
     """What makes a page check signatures.
 
     Args:
-        trust: whom it trusts.
+        trust: the keys that it trusts.
         bundle: zip file to put next to it.
     """
 

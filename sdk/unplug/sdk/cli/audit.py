@@ -99,19 +99,19 @@ OF_MODELS = (
 )
 @base_option
 @click.option(
-    "--plugin", metavar="PLUGIN", help="Of an erased base: try control images through this plugin."
+    "--plugin", metavar="PLUGIN", help="Try control images on an erased base through this plugin."
 )
 @option(
     "--pictures",
     type=click.IntRange(8, 10_000),
     default=48,
-    help="Of an erased base: in each row.",
+    help="Pictures in each row for an erased base.",
 )
 @click.option(
     "--beside",
     multiple=True,
     metavar="WORDS",
-    help="Of an erased base: other words that must go on working; may be repeated.",
+    help="Other words that must still work in an erased base; may be repeated.",
 )
 @out_option("Audit report to write (JSON).")
 @command

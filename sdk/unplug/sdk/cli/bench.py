@@ -44,9 +44,7 @@ def bench() -> None:
     metavar="DEVICES",
     help="Comma-separated, see `unplug list devices`; one of several as adb:SERIAL.",
 )
-@click.option(
-    "--runtime", help="What runs the files, say tensorflow; default: that of each one's target."
-)
+@click.option("--runtime", help="Runtime, say tensorflow (default: that of each file's target).")
 @click.option(
     "--delegate",
     "delegates",

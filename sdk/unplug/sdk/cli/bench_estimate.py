@@ -33,11 +33,11 @@ AUTO = "auto"
     multiple=True,
     help="Files of those rows, or a folder of them; those next to the report are found without.",
 )
-@click.option("--delegate", help="Of the rows to calibrate on; default: that of most of them.")
+@click.option("--delegate", help="Delegate of the rows to calibrate on (default: that of most).")
 @click.option(
     "--threads",
     type=click.IntRange(1, 256),
-    help="Of the rows to calibrate on; default: that of most of them.",
+    help="Threads of the rows to calibrate on (default: those of most).",
 )
 @click.option(
     "--list",

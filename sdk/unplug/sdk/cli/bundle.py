@@ -286,7 +286,7 @@ def _folder(store: str, what: str) -> Callable[[F], F]:
 @click.option(
     "--allow-unsigned", is_flag=True, help="Deliver what nobody signed; the pack says so."
 )
-@click.option("--pack-name", help="Of the pack (default: the product's).")
+@click.option("--pack-name", help="Name of the pack (default: the product's).")
 @option(
     "--when",
     type=click.Choice(["at-install", "after-install", "on-demand"]),

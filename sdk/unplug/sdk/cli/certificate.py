@@ -52,7 +52,7 @@ bundle_option = click.option(
 superseded_option = path_option(
     "--superseded",
     metavar="BUNDLE",
-    help="Of a base that packs left: the bundle before, which had them.",
+    help="The earlier bundle of a base that packs left, which had them.",
 )
 
 
@@ -82,7 +82,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     multiple=True,
     metavar="[NAME=]FILE",
     help=(
-        "What `unplug trace --request REQUEST --out FILE` found, and how you call the system; may "
+        "Result of `unplug trace --request REQUEST --out FILE`, and your name for the system; may "
         "be repeated."
     ),
 )
@@ -96,7 +96,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
         "repeated."
     ),
 )
-@click.option("--issuer", default="", help="Who says all of this, as you want to be called.")
+@click.option("--issuer", default="", help="The issuer, as you want to be called.")
 @click.option(
     "--sign", "key", required=True, help="Sign with this key: a file, env:NAME, or command:WORDS."
 )
@@ -110,7 +110,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     multiple=True,
     metavar="FILE",
     help=(
-        "Whose signature on the bundle counts, as of `bundle verify` (default: that of --sign); "
+        "Key that may have signed the bundle, as for `bundle verify` (default: that of --sign); "
         "may be repeated."
     ),
 )
@@ -188,8 +188,8 @@ def issue(
     multiple=True,
     metavar="FILE",
     help=(
-        "Who may have signed the bundle besides the issuer: a public key, or root certificates; may "
-        "be repeated."
+        "Another key that may have signed the bundle: a public key, or root certificates; may be "
+        "repeated."
     ),
 )
 @command
@@ -279,7 +279,7 @@ def _left(bundle: Path, superseded: Path | None) -> Iterator[str]:
 @path_option(
     "--certificate",
     "file",
-    help="Of this request: fills what it knows.",
+    help="The request's certificate; fills what it knows.",
 )
 @path_option(
     "--key",

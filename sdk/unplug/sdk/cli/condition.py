@@ -41,7 +41,7 @@ SHOWN = 20
     type=click.Choice(["error", "skip"]),
     default="error",
     help=(
-        "In a folder, a picture without a face, or of several: refuse, or go on without it and "
+        "Picture in a folder without a face, or of several: refuse, or go on without it and "
         "count it."
     ),
 )
@@ -49,7 +49,7 @@ SHOWN = 20
     "--on-bad",
     type=click.Choice(["error", "skip"]),
     default="error",
-    help="In a folder, an unreadable picture: refuse, or go on without it and count it.",
+    help="Unreadable picture in a folder: refuse, or go on without it and count it.",
 )
 @command
 def condition(

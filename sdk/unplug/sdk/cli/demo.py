@@ -21,7 +21,7 @@ from .release import gate_lines
 @click.option(
     "--fraction",
     type=FloatRange(0, 1, min_open=True, max_open=True),
-    help="Of the training set to forget, in whole people (default: one person; 0.02 with --data).",
+    help="Fraction of the training set to forget, in whole people (default: one person; 0.02 with --data).",
 )
 @click.option(
     "--size",
@@ -36,7 +36,7 @@ from .release import gate_lines
 @click.option(
     "--epochs",
     type=click.IntRange(1, 100_000),
-    help="Of the original (default 20; 40 with --data).",
+    help="Epochs of the original (default 20; 40 with --data).",
 )
 @click.option(
     "--method",

@@ -41,16 +41,13 @@ if TYPE_CHECKING:
     "--part",
     type=click.Choice(["test", "validation"]),
     default="test",
-    help="Whom to ask about, where these are the data of the training.",
+    help="People to ask about, if these are the data of the training.",
 )
 @path_option(
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    help=(
-        "Of exported files: what they were exported from, whose record says what it learned from; "
-        "may be repeated."
-    ),
+    help=("Checkpoint of exported files, whose record says what it learned from; may be repeated."),
 )
 @path_option(
     "--split",

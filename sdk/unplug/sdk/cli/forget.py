@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Sample ids or subject:NAME, one a line; of a pack, everybody where it is left out.",
 )
-@click.option("--pack", "word", metavar="WORDS", help="Of an exported base: the pack to delete.")
+@click.option("--pack", "word", metavar="WORDS", help="The pack to delete from an exported base.")
 @click.option("--yes", is_flag=True, help="Do not ask before a pack is deleted.")
 @click.option(
     "--method",

@@ -46,7 +46,7 @@ def entry(function: F) -> F:
         click.option(
             "--name",
             required=True,
-            help="What the picture is called; the same when it is forgotten.",
+            help="The picture's name; the same when it is forgotten.",
         ),
     ):
         function = add(function)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--on",
     "place",
     metavar="PORT|HOST:PORT",
-    help="Where to serve it (default: a free port, for this machine only).",
+    help="Address to serve it on (default: a free port, for this machine only).",
 )
 @click.option(
     "--minutes",

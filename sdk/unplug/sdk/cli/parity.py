@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     "--layers",
     default=Path("layers"),
     show_default=True,
-    help="With --explain: folder for a picture and a JSON of each file's layers.",
+    help="Folder for a picture and a JSON of each file's layers.",
 )
 @out_option("Parity report to write (JSON).", required=False)
 @command

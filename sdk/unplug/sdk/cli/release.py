@@ -49,25 +49,22 @@ if TYPE_CHECKING:
 @path_option(
     "--forget", "forget_file", metavar="FILE", help="Sample ids or subject:NAME, one a line."
 )
-@path_option("--audit", metavar="FILE", help="Of an erased base: what `unplug audit` wrote of it.")
+@path_option("--audit", metavar="FILE", help="The report of `unplug audit` on an erased base.")
 @click.option(
     "--claim",
     type=click.Choice(["prompts", "control images", "text states", "weights"]),
-    help=(
-        "Of an erased base: what it is claimed against (default: control images where plugins "
-        "ship, else prompts)."
-    ),
+    help=("Claim for an erased base (default: control images where plugins ship, else prompts)."),
 )
 @path_option(
     "--pack",
     "packs",
     multiple=True,
     metavar="FOLDER",
-    help="Of a base: ship it with this pack; may be repeated.",
+    help="Ship a base with this pack; may be repeated.",
 )
 @path_option(
     "--retrained",
-    help="The oracle (default: train it, but with --fleet).",
+    help="Retrained model to compare with. Trained here unless --fleet is given.",
 )
 @base_option
 @click.option(
@@ -111,7 +108,7 @@ if TYPE_CHECKING:
     help="Say what would be done and how long it would take, and do nothing.",
 )
 @click.option(
-    "--hourly", type=FloatRange(0), help="With --dry-run: what an hour of this machine costs."
+    "--hourly", type=FloatRange(0), help="Price of an hour of this machine, for --dry-run."
 )
 @click.option(
     "--explain",

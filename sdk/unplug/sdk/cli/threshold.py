@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         "(needs fewer people)."
     ),
 )
-@option("--confidence", type=float, default=0.95, help="Of clopper-pearson.")
+@option("--confidence", type=float, default=0.95, help="Confidence of clopper-pearson.")
 @option(
     "--minors-from",
     type=float,

@@ -27,7 +27,7 @@ from .options_of import ConfiguredCommand, given
     "--word",
     "words",
     multiple=True,
-    help="What prompts will say: a word of it that --start spells becomes a token. May be repeated.",
+    help="Words that prompts will say: one that --start spells becomes a token. May be repeated.",
 )
 @click.option(
     "--vae-steps",

@@ -45,7 +45,8 @@ class AnswerPlan:
     """What an answer would do.
 
     Args:
-        requests: whom it answers; empty where only evidence of an earlier answer is missing.
+        requests: the requests that it answers; empty where only evidence of an earlier answer is
+            missing.
         pictures: that are forgotten.
         release: its number.
         begins: the model that it begins with, in words.

@@ -20,7 +20,7 @@ class ProjectRequest:
 
     Args:
         request: the request as the ledger has it, with the day by which it is due.
-        person: whom it names.
+        person: the people that it names.
         new: whether it was not there before.
     """
 

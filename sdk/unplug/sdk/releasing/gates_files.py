@@ -58,9 +58,9 @@ class EditKept(Rule):
 
     Args:
         min_edit_kept: the smallest share of the edit that every exported file of an approximately
-            forgotten model keeps: how far its answers on the forgotten are from those of the
-            original's own export, over how far the checkpoint's are from the original's. Where
-            rounding is not measured (`rounding` is false) there is no such gate.
+            forgotten model keeps. That share is the distance of its answers on the forgotten from
+            those of the original's own export, over the checkpoint's distance from the original.
+            Where rounding is not measured (`rounding` is false) there is no such gate.
     """
 
     min_edit_kept: float = 0.95

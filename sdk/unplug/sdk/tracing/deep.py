@@ -73,7 +73,7 @@ class Search:
     """Looks into files for one person.
 
     Args:
-        person: whom to look for.
+        person: the person to look for.
         pixels: the pixels that `her_pixels` gives.
         found: gets what is found, and says at the end what the weights that it knows were trained
             on.

@@ -92,9 +92,9 @@ def load_signer(spec: str, public: Path | None = None, chain: Path | None = None
 
     Args:
         spec: a file; ``env:NAME``, an environment variable that holds the PEM text; or
-            ``command:WORDS``, a program that reads the bytes to sign on standard input and writes
-            the signature, ECDSA over SHA-256 in DER, on standard output, such as ``openssl dgst
-            -sha256 -sign KEY`` or ``pkcs11-tool --sign --mechanism ECDSA-SHA256 --signature-format
+            ``command:WORDS``. Such a program reads the bytes to sign on standard input and writes
+            the signature, ECDSA over SHA-256 in DER, on standard output. So do ``openssl dgst
+            -sha256 -sign KEY`` and ``pkcs11-tool --sign --mechanism ECDSA-SHA256 --signature-format
             openssl``.
         public: the public key; a command cannot tell it.
         chain: PEM file with the certificate of the key, then those above it, by which signatures

@@ -74,7 +74,7 @@ def verify(
 
     Args:
         source: a source from `open_source`.
-        trust: whom and what the reader knows.
+        trust: the keys and facts that the reader knows.
         now: the time, UTC; None takes the clock's.
         schema: the schema of the manifest.
 

@@ -296,7 +296,7 @@ class Ledger:
         Args:
             submissions: see `add`.
             around: called for each in place of adding it, with the transaction's connection, the
-                requests that there are, the submission, and what adds it: it may refuse with an
+                requests that there are, the submission, and what adds it. It may refuse with an
                 `InputError` before that, and write into other tables after.
 
         Returns:

@@ -75,7 +75,7 @@ def unguided(unet: dict[str, Any]) -> dict[str, Any]:
         ("unet files", lambda held: held * 2, "two of one target and precision"),
         ("defaults steps", 0, "its defaults are 0 steps"),
         ("defaults guidance", 0.5, "a guidance of 0.5"),
-        ("plugins", lambda held: {"../x": held["canny"]}, "is no name of a plugin"),
+        ("plugins", lambda held: {"../x": held["canny"]}, "is not the name of a plugin"),
         (
             "plugins canny part iospec outputs 0 shape",
             [1, 5, 2, 2],
@@ -149,8 +149,8 @@ def exchange(raw: dict[str, Any]) -> dict[str, Any]:
             lambda folder: change(folder, "", exchange),
             "its tensors are not those that pipeline.json",
         ),
-        (lambda folder: link(folder / UNET), "it is a link, or lies behind one"),
-        (lambda folder: link(folder / "unet"), "it is a link, or lies behind one"),
+        (lambda folder: link(folder / UNET), "it is a link, or lies below one"),
+        (lambda folder: link(folder / "unet"), "it is a link, or lies below one"),
     ],
     ids=["missing", "edited", "swapped with its card", "exchanged", "a link", "behind a link"],
 )

@@ -239,7 +239,7 @@ def test_a_group_that_half_of_them_have_not() -> None:
         ({"minors_from": float("nan")}, "nobody is a minor"),
         ({"age": 0.0}, "age 0: nobody is under it"),
         ({"age": float("nan")}, "age nan"),
-        ({"age": float("inf")}, "it is no number"),
+        ({"age": float("inf")}, "it is not a number"),
     ],
 )
 def test_limits_out_of_range(more: dict[str, object], why: str) -> None:

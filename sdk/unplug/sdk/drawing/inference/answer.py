@@ -31,8 +31,8 @@ class Answer:
         iospec: its named tensors, images as NCHW.
         inputs, outputs: name to array of N samples.
         results: the results of an age predictor, one row per picture: ``image``, ``age`` in years,
-            ``groups`` by falling probability and ``crop``, the part that was cut out; with a
-            decision also ``decision``: ``age`` T, ``over`` P(age >= T) and the ``answer``; empty
+            ``groups`` by falling probability and ``crop``, the part that was cut out. With a
+            decision also ``decision``: ``age`` T, ``over`` P(age >= T) and the ``answer``. Empty
             for other models and for arrays.
         notes: caveats for readers of the results, say that nothing looked for a face.
         decision: the record of the decision that was asked for, or that the bundle carries.

@@ -73,8 +73,8 @@ def run(
     Args:
         model: an exported file of any model, or a checkpoint folder.
         inputs: pictures for a model that takes one RGB image (a plugin: drawn conditions); or
-            arrays of N samples by name, images as NCHW whatever the file has; or one file of
-            arrays, NAME.npz, or NAME.npy for a model with one input; or a seed, for one random
+            arrays of N samples by name, images as NCHW whatever the file has. Or one file of
+            arrays, NAME.npz, or NAME.npy for a model with one input. Or a seed, for one random
             sample within the ranges of the inputs.
         box: the square to cut out of every picture, "left,top,right,bottom" in pixels.
         landmarker: MediaPipe task file that finds the face in every picture, of an age predictor or

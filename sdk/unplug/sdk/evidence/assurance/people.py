@@ -32,8 +32,8 @@ class People:
 
     Args:
         data: spec, digest and number of samples of the data that they are of.
-        apart: "held out" where the split of the training names them so, "other data" where the
-            split is of other data (and none of them is named in its training set), "unknown" where
+        apart: "held out" where the split of the training names them so. "other data" where the
+            split is of other data (and none of them is named in its training set). "unknown" where
             nothing says what the model saw.
         part: the set of the split that they are, where they are held out; else None.
         subjects_apart: whether all pictures of a person lie on one side of the split; None where

@@ -175,8 +175,8 @@ def _ranked(
     )
     known = int(stays(fleet, sets).sum())
     why = (
-        f"{known} forgotten samples are of people with other pictures that stay: who is known is "
-        "no stranger"
+        f"{known} forgotten samples are of people with other pictures that stay, so they are not "
+        "strangers"
     )
     return ranked, {"people": why} if known else {}
 

@@ -236,9 +236,7 @@ class _CertifiedWorld:
 def _world(
     original: Checkpoint, dataset: Dataset, task: StoredTask, fleet: Path, device: torch.device
 ) -> _CertifiedWorld:
-    """`people` are those of the training set, as subject numbers: whom it has forgotten already is
-    no surrogate.
-    """
+    """`people` are those of the training set, as subject numbers, without the forgotten."""
     sets = task.sets(dataset, own_split(original, dataset), device)
     model = task.network(original.model)
     return _CertifiedWorld(

@@ -139,8 +139,8 @@ class References:
         return models
 
     def apart(self, sha256s: Collection[str]) -> References:
-        """These without some models, by the SHA-256 of their files: whose answers were targets is
-        no stranger any more.
+        """These without some models, by the SHA-256 of their files: models whose answers were
+        targets are not strangers any more.
         """
         known_M = np.array([sha256 in sha256s for sha256 in self.record.files])
         return replace(self, seen_MN=self.seen_MN | known_M[:, None]) if known_M.any() else self

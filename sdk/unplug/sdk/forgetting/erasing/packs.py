@@ -43,7 +43,7 @@ class LearnedPack:
     Args:
         folder: the pack's folder.
         record: the contents of its ``unplug.json``.
-        split: whom it was trained on, as it stands there.
+        split: the people that it was trained on, as recorded there.
         base: see `load_base`; its hash is the one in the record.
         sha256: the SHA-256 of its weights; None where a deletion that was cut off has taken them.
     """
@@ -159,7 +159,7 @@ def retrain_pack(
     Args:
         pack: see `open_pack`.
         dataset: the data that it was trained on.
-        ids: whom to forget; others stay, see `LearnedPack.left`.
+        ids: the people to forget; others stay, see `LearnedPack.left`.
         out: folder to write; the pack's own is replaced.
         device: the device to compute on.
         restart: drop an unfinished run.

@@ -36,10 +36,10 @@ def read_forget_file(path: Path, dataset: Dataset, trained: Split | None = None)
     """Sample ids that a forget file names.
 
     Args:
-        path: UTF-8 text, a sample id or ``subject:NAME`` on each line (lines end at line feeds
-            only; one that begins with ``#`` is a comment), or a JSON object with lists of strings
-            called ``samples`` and ``subjects`` and nothing else. White space around a name counts
-            only where the data hold names that differ in it alone.
+        path: UTF-8 text, a sample id or ``subject:NAME`` on each line, or a JSON object with lists
+            of strings called ``samples`` and ``subjects`` and nothing else. Lines of the text end
+            at line feeds only; one that begins with ``#`` is a comment. White space around a name
+            counts only where the data hold names that differ in it alone.
         dataset: the data set that the names refer to.
         trained: see `resolve_names`.
 

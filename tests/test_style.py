@@ -68,6 +68,9 @@ def faults(path: Path) -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
+    yield from (
+        ("headless", text) for text in re.findall(r'^ *"""((?:Of|Whose|Whom) .*)', source, re.M)
+    )
     for text in (" ".join(text.split()) for text in [*texts, *re.findall("#.*", source)]):
         if " " in text:  # else it is a name
             yield from (("word", f"{found.group()}: {text}") for found in BANNED.finditer(text))
@@ -92,10 +95,15 @@ def test_the_words_of_every_package() -> None:
 def test_the_rules_see_what_they_forbid(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text(
-        '"""Text.\n\nArgs:\n    a: of it.\n    b: the side\n        beside it, '
+        '"""Of text.\n\nArgs:\n    a: of it.\n    b: the side\n        beside it, '
         + "word " * 33
         + '.\n"""\n'
         'raise InputError(f"{x} is " "no key", "there is no key")  # behind\n',
         encoding="utf-8",
     )
-    assert Counter(rule for rule, _ in faults(path)) == {"first word": 1, "long": 1, "word": 3}
+    assert Counter(rule for rule, _ in faults(path)) == {
+        "first word": 1,
+        "headless": 1,
+        "long": 1,
+        "word": 3,
+    }

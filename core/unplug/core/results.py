@@ -224,7 +224,7 @@ def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _set_modes(folder: Path, modes: tuple[int, int]) -> None:
-    """Of all that lies in a folder."""
+    """Sets the modes of all that lies in a folder."""
     for entry in folder.rglob("*"):
         if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
             entry.chmod(modes[entry.is_dir()])

@@ -19,7 +19,9 @@ from pathlib import Path
 from .errors import OutputError
 
 ENDING = ".unplug-tmp"
-"""Of every temporary folder of ours, here and in ``$TMPDIR``; nothing else is ever swept."""
+"""The ending of every temporary folder of ours, here and in ``$TMPDIR``; nothing else is ever
+swept.
+"""
 MAX_NAME_BYTES = (
     150  # of a result within a hidden name: file systems end at 255, and something is put after it
 )

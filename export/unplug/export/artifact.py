@@ -224,8 +224,8 @@ def _card_problems(card: Card, file: Path) -> Iterator[str]:
 
 
 def _config_problems(card: Card) -> Iterator[str]:
-    """Of what runs on pictures read from the configuration: borders of age groups, one more than
-    there are groups.
+    """Problems of what runs on pictures read from the configuration: borders of age groups, one
+    more than there are groups.
     """
     if "age_edges" not in card.config:
         return

@@ -27,8 +27,8 @@ from .tensors import random_inputs
 AXIS = "batch"
 SAMPLES = 3
 MIN_DB = 60.0
-"""Of a batch against single runs of the file as it came. They differ in the order of sums alone; a
-graph that mixes its samples, or norms over them, is far below.
+"""The PSNR of a batch against single runs of the file as it came. They differ in the order of sums
+alone; a graph that mixes its samples, or norms over them, is far below.
 """
 
 

@@ -24,14 +24,15 @@ from unplug.plugins import DepthwiseConv2d
 from .watching import watched
 
 LEVELS = 127
-"""Of an int8 kernel on either side of zero, but for a target that has ``kernel_levels`` of its own.
+"""The levels of an int8 kernel on either side of zero, but for a target that has ``kernel_levels``
+of its own.
 """
 PLAIN = (nn.Conv2d, DepthwiseConv2d)
 """Kinds of layers that convolve with the kernel that they hold."""
 SMALLEST = 1e-30
-"""Of a sum of squares that something is divided by: an untrained plugin gives zeros."""
+"""The smallest sum of squares to divide by: an untrained plugin gives zeros."""
 Key = int | str
-"""Of a kernel: its address, or the path of the module in which it is computed."""
+"""A kernel: its address, or the path of the module in which it is computed."""
 CONVOLUTION, TRANSPOSED = torch.ops.aten.convolution.default, 6
 """The operator that every convolution ends in, and the place of the argument that says whether it
 is transposed.

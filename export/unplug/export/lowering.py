@@ -35,7 +35,7 @@ BROKEN = (
 )
 """What converters raise at an operator that they lack, or have for other arguments."""
 ROUNDS = 4
-"""Of lowering: what an operator is taken apart into may hold others that are lacking."""
+"""Rounds of lowering: what an operator is taken apart into may hold others that are lacking."""
 HELD = ("node", "n", "fx_node")
 """What converters call the operator that they are at, in their own variables."""
 WAY_OUT = "Write the layer in other operators, or export to another target"
@@ -368,7 +368,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     ATEN.constant_pad_nd.default: lambda x, sides, value=0: pad(x, sides, "constant", value),
     ATEN.alias.default: lambda x: x,
 }
-"""Of what converters have for some arguments only."""
+"""Rewrites of operators that converters have for some arguments only."""
 OTHERWISE: dict[Any, Callable[..., Any]] = {
     ATEN.adaptive_max_pool2d.default: adaptive_max_pool2d,
     ATEN.fmod.Scalar: fmod,
@@ -385,4 +385,4 @@ OTHERWISE: dict[Any, Callable[..., Any]] = {
         x.mean(dim, how.get("keepdim", False)),
     ),
 }
-"""Of what some converters lack, and PyTorch takes apart into what they lack too."""
+"""Rewrites of what some converters lack, and PyTorch takes apart into what they lack too."""

@@ -67,7 +67,7 @@ def _search(raw: mmap.mmap, path: Path) -> str | None:
 
 
 def _external_name(raw: mmap.mmap, start: int, end: int) -> str | None:
-    """Of a tensor with data elsewhere: it says so, or names a place for them."""
+    """The name of a tensor with data elsewhere: it says so, or names a place for them."""
     name, elsewhere = "", False
     for number, wire, first, last in _fields(raw, start, end):
         if number == NAME and wire == BYTES:

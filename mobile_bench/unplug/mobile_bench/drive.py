@@ -34,7 +34,7 @@ from .statistics import summarize
 from .validity import THROTTLING
 
 MAX_TRIES = 3
-"""Of one cold start on a device that vanishes; then it is the artifact's doing."""
+"""The most tries of one cold start on a device that vanishes; then it is the artifact's doing."""
 AGAIN_S = 1.0
 SOFTWARE = re.compile(r"swiftshader|llvmpipe|lavapipe|adapterType=CPU", re.IGNORECASE)
 
@@ -336,7 +336,7 @@ def is_hot(state: State, plan: Plan) -> bool:
 
 
 def worst(outcomes: list[str]) -> str | None:
-    """Of several cold starts' outcomes.
+    """The worst of several cold starts' outcomes.
 
     Example:
         >>> worst(["open", "waited 9 s until 38.0 °C", "open"])

@@ -11,7 +11,7 @@ from unplug.export import Artifact, Session
 from .devices.bench_device import BenchJob, DeviceOrder, Runs
 
 NO_RUNTIME = "none"
-"""Of a file that nothing on the device runs."""
+"""The runtime of a file that nothing on the device runs."""
 
 
 @dataclass(frozen=True, kw_only=True)

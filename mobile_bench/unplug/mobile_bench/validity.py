@@ -25,19 +25,19 @@ most of them show some.
 SETTLING_DRIFT = -0.05
 """Shown fall of it that is called a warm-up too short."""
 PENDING_SHARE = 0.10
-"""Of the latency: as much as a read-back may wait for the run before it. A plain copy of the
-outputs waits for nothing.
+"""A share of the latency: as much as a read-back may wait for the run before it. A plain copy of
+the outputs waits for nothing.
 """
 MIN_DELEGATED = 0.5
-"""Of the operators: with fewer the row is the CPU's rather than the accelerator's."""
+"""A share of the operators: with fewer the row is the CPU's rather than the accelerator's."""
 ON_THE_CPU = ("cpu", "xnnpack", "none", "eager", "compiled", "wasm")
 MAX_CLOCK_HZ = (
     6.5e9  # above every CPU on sale; a bound must not depend on what a virtual machine reports
 )
 FLOP_PER_CYCLE = {"fp32": 256.0}
 WIDE_PER_CYCLE = 4096.0
-"""Of one core: two 512-bit units x 32 half-precision lanes x a multiply and an add (fp32 has half
-of it); matrix units do 4,096 in 8 and 16 bits. Bounds that catch work that was not done, not
+"""Limits of one core: two 512-bit units x 32 half-precision lanes x a multiply and an add (fp32 has
+half of it); matrix units do 4,096 in 8 and 16 bits. Bounds that catch work that was not done, not
 estimates of the speed to expect.
 """
 GPU_PEAK = 1e15
@@ -112,7 +112,7 @@ def refusals(
 
 
 def circumstances(repeats: Sequence[Repeat], *, sustained: bool, gate: str | None) -> Iterator[str]:
-    """Of `refusals` those that are nobody's fault but the machine's: another time, the same file
+    """The `refusals` that are nobody's fault but the machine's: another time, the same file
     may do.
     """
     if not sustained:

@@ -9,7 +9,7 @@ from typing import Any
 from unplug.core import InputError
 
 MAX_PARAMETERS = 50_000_000
-"""Of a plugin: eight times the budget."""
+"""The limit for a plugin: eight times the budget."""
 MAX_ACTIVATION = 2**29
 """Numbers in a plugin's largest tensor inside; Stable Diffusion XL's 1024 pixels need 2**25."""
 

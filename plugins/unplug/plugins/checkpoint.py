@@ -81,12 +81,12 @@ BINDING = "weights_sha256"
 """Key of a record: SHA-256 of the weight file that it describes."""
 WEIGHTS, DIFFUSERS_WEIGHTS = "model.safetensors", "diffusion_pytorch_model.safetensors"
 VARIANTS = ("fp32", "fp16", "bf16")
-"""Of weights that have one, the variants that are taken before others."""
+"""Variants of weights that are taken before others."""
 _WEIGHTS = re.compile(
     r"(diffusion_pytorch_)?model\.((?P<single>\w+)\.)?safetensors(\.index\.((?P<shards>\w+)\.)?json)?"
 )
 DESIGN_STATE = "design.safetensors"
-"""Of a model that is made to forget: what its personal part is computed from."""
+"""The file that a forgettable model's personal part is computed from."""
 CHECKPOINT_FILES = (
     "config.json",
     WEIGHTS,
@@ -100,12 +100,12 @@ CHECKPOINT_FILES = (
 MAX_CONFIG_BYTES, MAX_INDEX_BYTES = 2**20, 2**24
 MAX_NUMBER = 1e15
 FREE_NUMBERS = 2**24
-"""Of a network's buffers that no file holds (masks of attention, say), beyond the bytes that its
-weights have.
+"""The limit for a network's buffers that no file holds (masks of attention, say), beyond the bytes
+that its weights have.
 """
 FOREIGN_NUMBER, FOREIGN_ENTRIES = 2**20, 10_000
-"""Of configurations that others write, see `FOREIGN`: a vocabulary is the largest number in them,
-betas the longest list.
+"""Limits for configurations that others write, see `FOREIGN`: a vocabulary is the largest number in
+them, betas the longest list.
 """
 SHAPE: dict[str, Any] = {
     "schema": str,

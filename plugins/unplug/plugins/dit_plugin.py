@@ -37,8 +37,8 @@ except ImportError as error:
 
 TRANSFORMER = "SD3Transformer2DModel"
 MOST_RESIDUALS = 8
-"""Of a new plugin: the blocks of a deep base share them evenly, and one for Stable Diffusion 3
-stays under 6 M parameters.
+"""The limit for a new plugin: the blocks of a deep base share them evenly, and one for Stable
+Diffusion 3 stays under 6 M parameters.
 """
 
 

@@ -1,5 +1,5 @@
-"""Whose code a file may name: factories that the operator said may run here, each with what it is
-called with.
+"""The code that a file may name: factories that the operator said may run here, each with what it
+is called with.
 
 They are listed in ``$UNPLUG_FACTORIES`` (commas between), and in one file of the operator's own, to
 which `unplug adopt` adds what passed its check. A file that others could have written says nothing

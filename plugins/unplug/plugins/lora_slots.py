@@ -32,7 +32,7 @@ LORA_LAYERS = (
     "conv2",
     "conv_shortcut",
 )
-"""Of a UNet's layers, those that have slots: attention, its projections, and the convolutions of
+"""The layers of a UNet that have slots: attention, its projections, and the convolutions of
 its blocks.
 """
 LORA_INPUT = "lora"

@@ -386,7 +386,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
 
 
 def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
-    """Of each name its weights, in the order given, with the sampling that the record of the last
+    """Each name's weights, in the order given, with the sampling that the record of the last
     such weights tells.
     """
     from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora

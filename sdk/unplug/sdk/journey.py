@@ -1029,7 +1029,7 @@ def generate(
 
 
 def _ledger(given: Ledger | None, answering: Answering | None) -> Ledger | None:
-    """Whose answered requests must stay forgotten."""
+    """The ledger whose answered requests must stay forgotten."""
     from unplug.trust.ledger import find_ledger
 
     if given is None and answering is not None:

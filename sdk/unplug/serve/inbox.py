@@ -16,7 +16,7 @@ from .logs import log_error
 from .owners import Desk, Owned
 
 MOST, MOST_NAMES = 200, 5000
-"""Of one transaction: every one of them waits for the last."""
+"""The limits of one transaction: every one of them waits for the last."""
 MOST_WAITING = 1000
 Outcome = tuple[Request, bool]
 

@@ -1,4 +1,4 @@
-"""Whose a request is: its token sees and withdraws it, and has so many open at once."""
+"""The owner of a request: its token sees and withdraws it, and has so many open at once."""
 
 from __future__ import annotations
 

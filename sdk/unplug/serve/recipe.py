@@ -175,7 +175,7 @@ class ServeSettings:
 
     @property
     def recipe_key(self) -> RecipeKey | None:
-        """Whose jobs this server takes; None without a recipe."""
+        """The recipe whose jobs this server takes; None without a recipe."""
         if self.recipe is None:
             return None
         whole = {"recipe": asdict(self.recipe), "folder": str(Path(self.folder).resolve())}

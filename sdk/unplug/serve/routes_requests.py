@@ -32,7 +32,7 @@ KEY = Annotated[
     ),
 ]
 LISTED = 500
-"""Of what is due soon; `soon` counts all."""
+"""The most of what is due soon; `soon` counts all."""
 
 
 @router.post(

@@ -40,8 +40,8 @@ from .logs import LOG, log_error
 from .recipe import ServeRecipe, ServeSettings
 
 STAGE = re.compile(r"[a-z][a-z ()0-9]{0,40}")
-"""Of a line of progress that much is told: what stands before its first other sign names a stage,
-and nobody.
+"""The part of a line of progress that is told: what stands before its first other sign names a
+stage, and nobody.
 """
 
 

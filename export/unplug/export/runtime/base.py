@@ -122,7 +122,7 @@ class Runtime(Protocol):
     def delegates(self) -> tuple[str, ...]: ...
 
     def version(self) -> str | None:
-        """Of its package, or None where that is not installed."""
+        """The version of its package, or None where that is not installed."""
         ...
 
     def unavailable(self) -> str | None:

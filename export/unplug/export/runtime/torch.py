@@ -92,4 +92,4 @@ class _TorchRunner:
 
 
 RUNTIME = Torch()
-"""Of checkpoint folders."""
+"""The runtime of checkpoint folders."""

@@ -22,7 +22,9 @@ none.
 """
 
 SMALLEST_SCALE = 2**-12
-"""Of an activation, as the quantizer's own configuration has it: XNNPACK refuses smaller ones."""
+"""The smallest scale of an activation, as the quantizer's own configuration has it: XNNPACK refuses
+smaller ones.
+"""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ STATES = (
     "unknown",
     "no device",
 )
-"""That adb knows (its `to_string(ConnectionState)`)."""
+"""The states that adb knows (its `to_string(ConnectionState)`)."""
 LISTED = re.compile(
     rf"(?P<serial>.+?)\s+(?P<state>{'|'.join(STATES)}|no "
     r"permissions\b.*?)(?P<fields>(?:\s+[\w-]+:\S+)*)"

@@ -327,8 +327,8 @@ def _timing(
 
 
 def _merged(found: list[AdbResult]) -> Summary:
-    """Of several processes: means weighted by their runs; the median of medians, since no runs are
-    told.
+    """Merges several processes: means weighted by their runs; the median of medians, since no runs
+    are told.
     """
     parts = [result.summary for result in found]
     count = sum(part.count for part in parts)

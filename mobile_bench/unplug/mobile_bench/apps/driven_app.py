@@ -18,8 +18,8 @@ from ..exchange import Exchange
 from ..jobs import RunsFiles, expected_outputs, plan_jobs
 
 START_S = 120.0
-"""That one cold start may take, besides a sustained run's own; an app that sent nothing for all of
-them is given up.
+"""The seconds that one cold start may take, besides a sustained run's own; an app that sent nothing
+for all of them is given up.
 """
 POLL_S = 2.0
 

@@ -36,7 +36,7 @@ AGAIN_S = 5.0
 MAX_REPORT_BYTES = 64 * 2**20
 DOMAIN = ("--domain-type", "appDataContainer", "--domain-identifier", BUNDLE)
 UNITS = ("all", "cpu", "gpu", "ane")
-"""Of Core ML, which itself chooses among those that it may use."""
+"""The units of Core ML, which itself chooses among those that it may use."""
 
 
 class Ios:

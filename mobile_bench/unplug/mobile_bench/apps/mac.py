@@ -48,7 +48,7 @@ from .driven_app import write_folder
 
 RUNTIME = "coreml-app"
 UNITS = "all"
-"""That Core ML may use; it chooses among them itself."""
+"""The units that Core ML may use; it chooses among them itself."""
 SECONDS = 1800.0
 MAX_SPARE_BYTES = 2**24
 """Size of what comes back besides the outputs: headers, and the rows."""

@@ -209,8 +209,8 @@ class ProcessMeter:
         }
 
     def millijoules(self) -> float | None:
-        """Of all packages since the beginning, other work on the machine included; None where
-        nothing is counted.
+        """The energy of all packages since the beginning, other work on the machine included; None
+        where nothing is counted.
         """
         total, known = 0.0, False
         for zone, begun in self._begun.items():

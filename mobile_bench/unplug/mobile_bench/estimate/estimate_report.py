@@ -55,7 +55,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyEstimate:
-    """Of one file.
+    """The estimate for one file.
 
     Args:
         kind: always "estimate".

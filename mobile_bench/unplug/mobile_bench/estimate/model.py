@@ -28,7 +28,7 @@ GROUPS = np.array([0, 1, *(2 for _ in MAC_KINDS), *(3 for _ in KINDS)])
 """Columns of one group share a coefficient until rows say otherwise: call, operators, MACs, bytes.
 """
 PRIOR_SHARES = (0.05, 0.15, 0.5, 0.3)
-"""Of the latency, by group, before anything is known."""
+"""Shares of the latency, by group, before anything is known."""
 SHRINK_GROUPS, SHRINK_KINDS = 0.01, 0.03
 """Weight of the prior: a coefficient that is off by its own size costs as much as one row that is
 off by the root of it.

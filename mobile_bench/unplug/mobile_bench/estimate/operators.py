@@ -135,7 +135,7 @@ BYTES = {
     "INT4": 0.5,
     "INT2": 0.25,
 }
-"""Of one element; the others have four."""
+"""The bytes of one element; the others have four."""
 
 
 class Tensor(NamedTuple):

@@ -35,7 +35,7 @@ TYPES = {
 }
 MAX_POSTS = {"progress": 4 * 2**10, "row": 16 * 2**20, "report": 64 * 2**20}
 HEAD_S, SOCKET_S, UPLOAD_S = 5.0, 30.0, 120.0
-"""Of silence before a request is known, of silence after it, and for a whole upload."""
+"""Seconds of silence before a request is known, of silence after it, and for a whole upload."""
 MAX_CONNECTIONS, MAX_STRANGERS = 64, 8
 """At once, and of one peer whose requests have not named the secret yet: the oldest of those makes
 room for a new one.
@@ -119,7 +119,7 @@ class PageServer:
         return self._http.server_port
 
     def url(self, host: str = "127.0.0.1") -> str:
-        """Of the page, as seen under the name `host`."""
+        """The address of the page, as seen under the name `host`."""
         return f"http://{host}:{self.port}/{self.token}/"
 
 

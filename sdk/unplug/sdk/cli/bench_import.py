@@ -24,7 +24,7 @@ OPTIONS = {
     "system": "os",
     "units": "compute-units",
 }
-"""Of Xcode's reports: argument to option."""
+"""The options of Xcode's reports: argument to option."""
 
 
 @click.command("import")

@@ -175,8 +175,8 @@ class GuideOrder:
     def _options(
         self, kinds: list[str | None], cropped: list[bool]
     ) -> list[tuple[dict[str, str], dict[str, str]]]:
-        """Of each plugin, the settings of its condition and those of its crop; a setting that
-        nobody has goes to all.
+        """Each plugin's options: the settings of its condition and those of its crop; a setting
+        that nobody has goes to all.
 
         Then the condition itself says which ones it has.
         """

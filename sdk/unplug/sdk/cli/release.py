@@ -336,12 +336,12 @@ def planned(plan: ReleasePlan, hourly: float | None) -> Outcome:
     price = None if paid is None else round(paid, 4)
     cost = "" if price is None else f", {price:g} at {hourly:g} an hour"
     about = (
-        "how long it takes, nobody knows yet"
+        "the time is not known here yet"
         if plan.seconds is None
         else f"about {seconds(plan.seconds)}{cost}"
     )
     beside = (
-        f"; nobody knows yet of: {', '.join(plan.unknown)}"
+        f"; not timed here yet: {', '.join(plan.unknown)}"
         if plan.unknown and plan.seconds is not None
         else ""
     )

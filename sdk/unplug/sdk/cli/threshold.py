@@ -107,8 +107,7 @@ def threshold(
     common: Common,
     **how: Any,
 ) -> Outcome:
-    """From which P(age >= AGE) on MODELS may say "over", and up to which "under"; between them they
-    are unsure.
+    """Find cut-offs: above one, MODELS say "over"; below the other, "under"; in between, "unsure".
 
     MODELS are checkpoints, exported files or bundles. The decision holds on each of them, for
     people like those of the data, whom none of them learned from. `unplug run --decision FILE`

@@ -190,7 +190,7 @@ def run_demo(
 
 
 def _request(trained: _Trained, original: Checkpoint, path: Path) -> tuple[str, ...]:
-    """Whom the demo forgets: picked, written into a forget file, and read from it."""
+    """The people that the demo forgets: picked, written into a forget file, and read from it."""
     config, dataset, split = trained.config, trained.dataset, split_of(original)
     names = pick_forget(dataset, split, fraction=config.fraction, seed=config.seed)
     with atomic_path(path, private=True) as temporary:

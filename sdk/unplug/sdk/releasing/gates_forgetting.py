@@ -93,7 +93,7 @@ COST = Question(
 
 @dataclass(frozen=True, kw_only=True)
 class Equality(Rule):
-    """Of an exact design: no weight differs from those of the same model computed without the
+    """An exact design's gate: no weight differs from those of the same model computed without the
     forgotten.
 
     Where the original was trained elsewhere, both are trainings of ours, and the detail says so:

@@ -113,7 +113,7 @@ class Origins:
         return len((self.held - self.excused) & {*split.forget})
 
     def queue(self, *states: str) -> Queue:
-        """Whom the requests in some states name among the data."""
+        """The people whom the requests in some states name among the data."""
         assert self.ledger is not None
         return open_queue(self.ledger, self.samples, states)
 

@@ -31,7 +31,7 @@ STAGES: tuple[Stage, ...] = (
 )
 HERE = "as long as it took in this work folder"
 AT_MOST, SOON = "at most", 1.0
-"""Of what only writes and signs."""
+"""The time of what only writes and signs."""
 
 
 def find_evidence(material: ReleaseMaterial, progress: StageProgress) -> ReleaseEvidence:
@@ -77,8 +77,8 @@ class ReleasePlan:
 
     @property
     def seconds(self) -> float | None:
-        """Of those steps that are not finished and of which a time is known; None where that says
-        nothing of the work.
+        """The seconds of those steps that are not finished and have a known time; None where that
+        says nothing of the work.
         """
         left = [step for step in self.steps if not step.finished]
         if self.unknown and all(step.seconds is None or step.source == AT_MOST for step in left):

@@ -199,7 +199,7 @@ class ShownFaces(Stage):
     leaves = "faces.json"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
-        """Of models that say an age."""
+        """Whether the model says an age."""
         return material.config.faces and "ages" not in material.task.lacks
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:

@@ -486,7 +486,7 @@ def _models(report: EvaluationReport, number: int) -> Section:
 
 
 def _processing(report: EvaluationReport) -> Iterator[Block]:
-    """Of how many pictures a careful application would say nothing, by reason."""
+    """The pictures of which a careful application would say nothing, by reason."""
     processing = report.processing
     if processing is None or processing.any is None:
         why = "" if processing is None else f" ({plain(processing.unmeasured or '', 120)})"

@@ -61,7 +61,7 @@ a file of that kind comes.
 """
 
 RECORDS = ("unplug-checkpoint/1", "unplug-plugin/1")
-"""Of checkpoint folders."""
+"""The schemas of checkpoint folders."""
 
 _AGAIN = "Write it again with this version of unplug, or restore it from a copy"
 
@@ -101,12 +101,12 @@ class Inputs:
 
     @property
     def bench_rows(self) -> tuple[BenchRow, ...]:
-        """Of all bench reports."""
+        """The rows of all bench reports."""
         return tuple(row for bench in self.benches for row in bench.rows)
 
     @property
     def parity_rows(self) -> tuple[ParityRow, ...]:
-        """Of all parity reports."""
+        """The rows of all parity reports."""
         return tuple(row for parity in self.parities for row in parity.rows)
 
     @property

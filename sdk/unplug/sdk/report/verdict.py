@@ -44,8 +44,7 @@ _OLD_FILE = "Anyone who kept the old file can compare the two and may learn who 
 _LEADS: dict[str, tuple[Chip, str]] = {
     _EXACTLY: (
         "pass",
-        "The model is the one that everybody else's data alone gives: an equality, not an attack, "
-        "says so.",
+        "This model is identical, bit for bit, to one trained without them.",
     ),
     _ANEW: (
         "warn",
@@ -230,7 +229,7 @@ def _elsewhere(inputs: Inputs) -> bool:
 
 
 def _of_method(found: Certification) -> Verdict:
-    """Of a page about a method, and about no request."""
+    """The verdict of a page about a method, and about no request."""
     certified = found.verdict == "certified"
     chip, lead = _LEADS["Method certified" if certified else "Method not certified"]
     word = (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Person:
-    """Whom to look for.
+    """The person to look for.
 
     Args:
         name: the name as in requests, a sample id or ``subject:NAME``.

@@ -13,7 +13,7 @@ MAGIC = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|RIFF....WEBP|PK\x03\x04", r
 MAX_NOTE, MAX_WITHIN, MAX_PIXEL_BYTES = 2**20, 4, 2**30
 _MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])", re.DOTALL)
 _TABLES = {*range(0xC0, 0xE0)} - {0xD8, 0xD9, 0xDA}
-"""Of JPEG: the size of the picture and what its pixels are decoded by."""
+"""Segments of JPEG: the size of the picture and what its pixels are decoded by."""
 _PIXELS = {
     b"IHDR",
     b"PLTE",

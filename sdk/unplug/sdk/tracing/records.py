@@ -113,13 +113,13 @@ def derived(
 
 
 def _lineage(raw: dict[str, Any]) -> object:
-    """Of which weights a card or a manifest says that its files were made."""
+    """The weights that a card or a manifest says its files were made from."""
     lineage = raw if raw.get("schema") == DERIVED[0] else raw.get("lineage")
     return lineage.get("checkpoint_sha256") if isinstance(lineage, dict) else None
 
 
 def _hashes(raw: dict[str, Any]) -> set[str]:
-    """Of the files that a card or a manifest describes."""
+    """The hashes of the files that a card or a manifest describes."""
     files = raw.get("files")
     entries = [raw, *(files.values() if isinstance(files, dict) else ())]
     return {str(entry.get("sha256")) for entry in entries if isinstance(entry, dict)}

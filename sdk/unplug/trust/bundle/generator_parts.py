@@ -67,7 +67,9 @@ class _Plugin:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineFiles:
-    """Of ``unplug-pipeline/1`` what a bundle needs; a program that draws with it reads all of it."""
+    """The part of ``unplug-pipeline/1`` that a bundle needs; a program that draws with it reads all
+    of it.
+    """
 
     __pydantic_config__: ClassVar = _LOOSE
 
@@ -181,7 +183,7 @@ class PartsDifference:
 def changed_parts(
     before: PipelineFiles, after: PipelineFiles
 ) -> dict[str, dict[str, tuple[int | None, int | None]]]:
-    """Of every part the forms of which the file is another, see `PartsDifference`."""
+    """For every part the forms whose file is another, see `PartsDifference`."""
     old, new = (_by_form(pipeline) for pipeline in (before, after))
     changed: dict[str, dict[str, tuple[int | None, int | None]]] = {}
     for part in dict.fromkeys((*new, *old)):

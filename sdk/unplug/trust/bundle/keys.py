@@ -25,7 +25,7 @@ ENVIRONMENT, COMMAND = "env:", "command:"
 SECONDS = 120
 """Somebody may have to touch a token or type its number."""
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Of the group of P-256."""
+"""The order of the group of P-256."""
 _MAKE = "`unplug bundle keygen NAME` makes a key"
 
 

@@ -31,8 +31,8 @@ MAX_PATH = 400
 _PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.+-]{0,198}[A-Za-z0-9_+-])?")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 MAX_ARCHIVE_BYTES = 512 * 2**20
-"""Of an archive, and of all that it unpacks to; a folder has no such bound, for nothing in it
-grows.
+"""The limit for an archive, and of all that it unpacks to; a folder has no such bound, for nothing
+in it grows.
 """
 MAX_DIRECTORY_BYTES = 4 * 2**20
 BLOCK = 2**20

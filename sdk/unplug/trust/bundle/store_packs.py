@@ -40,7 +40,7 @@ STORES: dict[Store, Callable[[Shipment, Path], None]] = {
     "hub": write_hub,
     "triton": write_triton,
 }
-"""Who writes each form into an empty folder."""
+"""The writer of each form into an empty folder."""
 
 
 @dataclass(frozen=True, kw_only=True)

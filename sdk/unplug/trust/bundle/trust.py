@@ -1,4 +1,4 @@
-"""Whom a reader trusts, and what it knows already: keys, the lowest release that still counts, what
+"""The keys and facts of a reader: keys, the lowest release that still counts, what
 was revoked.
 """
 

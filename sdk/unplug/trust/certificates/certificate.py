@@ -32,7 +32,7 @@ Outcome = Literal["deleted", "kept", "unknown", "none found"]
 was there.
 """
 Who = Literal["released", "never saw them", "before"]
-"""Of which model a number is."""
+"""The model that a number belongs to."""
 Shown = Literal["equality", "certification", "attacks"]
 """What forgetting rests on: weights equal to a refit without them; the method certified on many
 others; attacks alone.

@@ -90,7 +90,7 @@ def check_certificate(
 
 
 def _trust(key: PublicKey, policy: CertificatePolicy, trust: Trust | None) -> Trust:
-    """Whose signature on a bundle counts."""
+    """The keys that count on a bundle."""
     keys = (key, *(public_key(text, "the policy's bundle_keys") for text in policy.bundle_keys))
     return together([Trust(keys=keys), *filter(None, [trust])])
 

@@ -53,7 +53,7 @@ KINDS: dict[str, PlaceName] = {
     "bundle": "earlier bundles",
     "exported file": "earlier bundles",
 }
-"""Of traced places, where the kind alone says it."""
+"""The kinds of traced places, where the kind alone says it."""
 REMAINS = ("holds", "remembers", "derived", "names")
 """How places stand, by `unplug trace`, that are to be cleared."""
 NOBODY = "not searched, and nothing was said"

@@ -19,7 +19,7 @@ from .evidence import AUDIT
 HERE = Path(__file__).parent
 Tone = Literal["good", "bad", "open", ""]
 MOST_FILES = 8
-"""That fit the second page."""
+"""The files that fit the second page."""
 TONES: dict[str, Tone] = {"deleted": "good", "none found": "good", "kept": "open", "unknown": "bad"}
 
 

@@ -19,7 +19,7 @@ HEX = re.compile(r"[0-9a-f]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """Whom the open requests (see `open_queue`) name among some names.
+    """The people whom the open requests (see `open_queue`) name among some names.
 
     Args:
         names: sample ids and ``subject:NAME``, in the order of the names they were looked for in.

@@ -1,4 +1,5 @@
-"""Whom a request names, without naming them: digests that nobody can link once a salt is gone.
+"""The people that a request names, without their names: digests that nobody can link once a salt is
+gone.
 
 With the operator's key K and a random salt s per request, and HMAC = HMAC-SHA-256:
 

@@ -24,11 +24,11 @@ WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 MAX_BYTES = 2**30
 MAX_PATTERNS = 1024
 MAX_RANK = 1024
-"""Of an update, in the mean over all layers: a file is read only where a base of this size can have
-use for it.
+"""The rank of an update, in the mean over all layers: a file is read only where a base of this size
+can have use for it.
 """
 MAX_CHANGE = 1e30
-"""Of a weight, before the sums are taken: float32 would run over in them."""
+"""The largest change of a weight, before the sums are taken: float32 would run over in them."""
 UNET, TEXT_ENCODER = "unet", "text_encoder"
 Pieces = dict[str, NDArray[np.float32]]
 Layers = Mapping[str, Mapping[str, tuple[int, int]]]

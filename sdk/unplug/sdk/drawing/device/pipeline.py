@@ -34,7 +34,7 @@ from .tokenizer import Tokenizer
 SCHEMA: Literal["unplug-pipeline/1"] = "unplug-pipeline/1"
 PIPELINE = "pipeline.json"
 MAX_BYTES = 64 * 2**20
-"""Of the record: Stable Diffusion's vocabulary and merges take 2 MB."""
+"""The limit for the record: Stable Diffusion's vocabulary and merges take 2 MB."""
 NOISE: Literal["philox4x32-10/box-muller"] = "philox4x32-10/box-muller"
 PARTS = ("text_encoder", "unet", "decoder")
 LORA = "lora"
@@ -202,7 +202,7 @@ class Pipeline:
         return {name: variant.word for name, variant in found if variant.word is not None}
 
     def defaults_of(self, variant: str | None) -> PipelineDefaults:
-        """Of a variant its own defaults, where it has some; else the pipeline's."""
+        """A variant's own defaults, where it has some; else the pipeline's."""
         return (
             self.variants[variant].defaults if variant in self.variants else None
         ) or self.defaults

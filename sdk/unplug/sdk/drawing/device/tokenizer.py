@@ -21,7 +21,7 @@ CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 MARK = re.compile(r"(<\|)(startoftext|endoftext)(\|>)")
 MAX_TOKENS, MAX_VOCABULARY, MAX_ADDED = 1024, 2**20, 1024
 MAX_CHARACTERS = 2**16
-"""Of a prompt; a longer one is refused. No prompt of L tokens needs as many."""
+"""The limit for a prompt; a longer one is refused. No prompt of L tokens needs as many."""
 FEW_TOKENS = 8192
 """A vocabulary below this was made from the captions that its base learned; CLIP's, of 49,408, is
 one of all the web.
@@ -226,8 +226,8 @@ class Tokenizer:
                 yield from self._cutters[True].cut(normalize(part))
 
     def _merged(self, word: str) -> list[str]:
-        """Of a word's bytes: again and again the pair of the lowest rank becomes one, wherever it
-        stands, left to right.
+        """Merges a word's bytes: again and again the pair of the lowest rank becomes one, wherever
+        it stands, left to right.
         """
         parts = [LETTERS[byte] for byte in word.encode("utf-8")]
         parts[-1] += WORD_END

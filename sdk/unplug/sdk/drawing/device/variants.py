@@ -66,7 +66,7 @@ def pack_name(word: str) -> str:
 def pack_variants(
     slots: LoraSlots, sources: Mapping[str, VariantSource]
 ) -> dict[str, NDArray[np.float32]]:
-    """Of each variant its rows (r, K) of the UNet's input, without the zeros below them.
+    """Each variant's rows (r, K) of the UNet's input, without the zeros below them.
 
     Raises:
         CheckpointError, InputError: see `pack_loras`; or an update that changes nothing.

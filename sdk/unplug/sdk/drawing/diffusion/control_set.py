@@ -120,7 +120,7 @@ class ControlDraws:
 
 
 PATCHES = 6
-"""Of a condition that are wiped, or filled with another's lines, at most each."""
+"""Patches of a condition that are wiped, or filled with another's lines, at most each."""
 
 
 def clutter(condition_BCHW: Tensor, share: float, generator: torch.Generator) -> Tensor:

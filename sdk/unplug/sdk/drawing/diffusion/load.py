@@ -178,7 +178,7 @@ def _check_part(file: Path, config: dict[str, Any], package: Any) -> None:
 
 
 def _variant(part: Path) -> str | None:
-    """Of a part's weights, which diffusers asks for; parts need not have the same."""
+    """The variant of a part's weights, which diffusers asks for; parts need not have the same."""
     weights_files(part)  # finds all shards, or raises
     return variant_of(weights_file(part)) or None
 

@@ -34,7 +34,7 @@ from .tokenizer import encode
 
 MAX_RANK, MAX_DRAWN, MAX_SUBSTEPS = 128, 50, 50
 Distillation = Literal["progressive", "consistency"]
-"""Whose word a student takes for where its step leads, see `StudentLoss`."""
+"""The model whose word a student takes for where its step leads, see `StudentLoss`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,12 +48,12 @@ class NoiseFrame:
 
     @property
     def weighting(self) -> Weighting:
-        """Whose squared error training takes."""
+        """The error whose square training takes."""
         return self.recipe.weighting
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of latent, text embedding, condition and noise."""
+        """The shapes of latent, text embedding, condition and noise."""
         base, image = self.base, image_size_of(self.base)
         side = int(base.unet.config.sample_size)
         latent = (int(base.vae.config.latent_channels), side, side)

@@ -27,7 +27,9 @@ from .recipe import StepRecipe
 KL_WEIGHT = 1e-6
 RGB = 3
 MAX_PIXELS = 2**20
-"""Of all pictures of a batch: half a gigabyte a tensor in a Stable Diffusion autoencoder."""
+"""The pixels of all pictures of a batch: half a gigabyte a tensor in a Stable Diffusion
+autoencoder.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,11 +231,12 @@ def psnr(vae: Any, image_BCHW: Tensor) -> float:
 
 
 LOG_VARIANCE = -6.0
-"""Of the posterior at the start: noise of a twentieth. By default it drowns what is learned first.
+"""The variance of the posterior at the start: noise of a twentieth. By default it drowns what is
+learned first.
 """
 OTHERS = 0.3
-"""Of the default weights that channels without a part in the linear map keep; a third of it where
-they meet an output.
+"""The share of the default weights that channels without a part in the linear map keep; a third of
+it where they meet an output.
 """
 
 

@@ -36,8 +36,8 @@ PICKLES = (".pt", ".pth", ".bin", ".pkl", ".ckpt")
 """Refused by `load_checkpoint`, with the reason."""
 ARRAYS = (".npz", ".npy")
 MAX_ARRAY_BYTES, MAX_UNPACKED_BYTES = 4 * 2**30, 2**30
-"""Of a file, which is mapped, and of what a ``.npz`` holds when it is unpacked: a megabyte can hold
-a gigabyte of zeros.
+"""Limits for a file, which is mapped, and for what a ``.npz`` holds when it is unpacked: a megabyte
+can hold a gigabyte of zeros.
 """
 
 

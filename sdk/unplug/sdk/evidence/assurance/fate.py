@@ -36,7 +36,7 @@ MAX_POINTS = 200
 
 
 def between(age_N: Array, span: tuple[float, float]) -> Mask:
-    """Whose age lies in [low, high) (N,)."""
+    """Marks the people whose age lies in [low, high) (N,)."""
     return np.asarray((age_N >= span[0]) & (age_N < span[1]))
 
 

@@ -1,5 +1,5 @@
-"""Whose pictures an age model is judged on: never those that it learned from, as far as anybody can
-tell.
+"""The people on whose pictures an age model is judged on: never those that it learned from, as far
+as anybody can tell.
 
 Shapes: N pictures.
 """

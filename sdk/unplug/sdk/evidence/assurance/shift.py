@@ -226,8 +226,8 @@ def decision_shift(
 def _wrong(
     over_N: Array, side_N: Array, age_N: Array, person_N: NDArray[np.int64], rule: Decision
 ) -> Array:
-    """Of each person of one side, by the most wrong of her pictures: a minor called over, an adult
-    called under.
+    """Whether each person of one side is called wrong, by the most wrong of her pictures: a minor
+    called over, an adult called under.
     """
     if age_N[side_N].min() >= rule.age:
         return person_scores(-over_N[side_N], person_N[side_N]) >= -rule.under_to

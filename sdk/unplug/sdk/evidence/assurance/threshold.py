@@ -1,5 +1,5 @@
-"""From which P(age >= T) on a model may say "over" so that few minors are called over, and up to
-which it may say "under".
+"""Two cut-offs of P(age >= T): a model says "over" above one, so that few minors are called over,
+and "under" below the other.
 
 One number a person: a minor with several pictures counts by the one that looks oldest, an adult by
 the one that looks youngest. Then no picture is counted twice, and what holds for a person holds for

@@ -369,30 +369,28 @@ class Rounding:
                 "What rounding did to the edit cannot be told: there is nothing unrounded to "
                 "compare with."
             )
-        far = (
-            f"on the forget set its outputs are {_spread(kept, 2)} times as far from the "
-            "original's export as the checkpoint's "
-            "are from the original's"
-        )
-        if outcome == "part back" and kept.low is not None and kept.high is not None:
-            back = (
-                f"{100 * (1 - kept.value):.0f} % ({100 * (1 - kept.high):.0f} to "
-                f"{100 * (1 - kept.low):.0f} %)"
-            )
-            return f"Rounding brought part of the original back: {back} of the edit is gone; {far}."
+        share = f"it kept {_percent(kept)} of the edit"
+        if outcome == "part back":
+            return f"Rounding brought part of the original back: {share}."
         if outcome == "further away":
-            return f"Rounding moved this file further from the original: {far}."
+            return f"Rounding moved this file further from the original: {share}."
         if outcome == "nothing back":
             top = max(shift.high or 0.0 for shift in self.auc_shift.values())
             step = "Export" if self.precision == "fp32" else "Quantization"
             return (
-                f"{step} brought nothing back: {far}, and no attack gained more than "
+                f"{step} brought nothing back: {share}, and no attack gained more than "
                 f"{max(top, 0.0):.3f} AUC."
             )
         why = (
             "too few subjects for an interval" if kept.low is None else "the intervals are too wide"
         )
-        return f"Whether rounding brought something back is open ({why}): {far}."
+        return f"Whether rounding brought something back is open ({why}): {share}."
+
+
+def _percent(item: Estimate) -> str:
+    if item.low is None or item.high is None:
+        return f"{100 * item.value:.0f} %"
+    return f"{100 * item.value:.0f} % ({100 * item.low:.0f} to {100 * item.high:.0f} %)"
 
 
 def _spread(item: Estimate, digits: int) -> str:

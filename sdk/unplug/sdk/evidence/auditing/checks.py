@@ -19,7 +19,7 @@ PARTS = (
     ("population", "validation"),
     ("retain", "train"),
 )
-"""Of `Signals`, and the set of `Sets` that each is about."""
+"""The parts of `Signals`, and the set of `Sets` that each is about."""
 
 
 def check_split(name: str, own: Signals, sets: Sets) -> None:

@@ -31,7 +31,7 @@ from .predictor import Predictor
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 T = TypeVar("T")
 Scores = tuple[Array, Array]
-"""Of the forget samples (F,) and of the unseen samples (U,)."""
+"""Scores of the forget samples (F,) and of the unseen samples (U,)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,8 @@ is better known.
 """
 REPLICATES = 1000
 DRAWS = 200
-"""Of references in the place of the unlearned models: how often an exact method would have passed.
+"""Draws of references in the place of the unlearned models: how often an exact method would have
+passed.
 """
 Verdict = Literal["certified", "refused", "inconclusive"]
 

@@ -28,8 +28,8 @@ def surrogates(
     like: Collection[str] = (),
     seed: int = 0,
 ) -> NDArray[np.int64]:
-    """Whom each of M requests names (M, n), as subject numbers: nobody twice in one request, nor in
-    two while there are enough.
+    """The people that each of M requests names (M, n), as subject numbers: nobody twice in one
+    request, nor in two while there are enough.
 
     Args:
         train: the training set.

@@ -26,7 +26,7 @@ from .audit_report import Vulnerable
 from .people import by_model
 
 SHARE = 0.25
-"""Of the forgotten people, those remembered most."""
+"""The share of the forgotten people who are remembered most."""
 LEAST = 5
 """People that an interval needs; so four times as many must be forgotten."""
 TINY = 1e-9

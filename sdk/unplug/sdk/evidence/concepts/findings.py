@@ -184,8 +184,9 @@ class ErasureAudit:
 
 
 def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
-    """Of each attacker whether all that they tried holds: the upper end of the erased base's rate is
-    at most that of the reference in the same row; of exported files, in the row of the base as it is.
+    """Whether the claim against each attacker holds in all that they tried: the upper end of the
+    erased base's rate is at most that of the reference in the same row; of exported files, in the
+    row of the base as it is.
 
     The reference is the oracle where there is one, else the original without the words: what a base
     shows unasked anyway.
@@ -201,7 +202,7 @@ def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
 
 
 def worst_rows(rows: Sequence[RateRow]) -> dict[Claim, tuple[float, RateRow]]:
-    """Of each attacker who was tried the row that is worst, and by how much the upper end of its
+    """The worst row of each attacker who was tried, and by how much the upper end of its
     rate is above that of the reference, see `claims_of`.
 
     Attacks that do not bring the concept out of the original either show nothing by failing: who

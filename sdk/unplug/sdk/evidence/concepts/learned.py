@@ -20,7 +20,7 @@ from .scene import fresh, how
 
 PICTURES = 160
 FIRST_SEED = 2_000_000
-"""Of the pictures that judges learn from: no audit draws from these."""
+"""The first seed of the pictures that judges learn from: no audit draws from these."""
 LEAST_GAP, MOST_UNASKED = 0.5, 0.25
 
 

@@ -20,7 +20,7 @@ from unplug.sdk.forgetting.erasing import Concept
 from .shipped import ShippedFiles
 
 FIRST_SEED = 1_000_000
-"""Of pictures that judge a base: no training draws from these."""
+"""The first seed of pictures that judge a base: no training draws from these."""
 
 
 @dataclass(frozen=True, kw_only=True)

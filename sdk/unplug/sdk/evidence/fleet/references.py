@@ -59,7 +59,9 @@ PLAN = "plan.json"
 JOB = "unplug.sdk.evidence.fleet.references:reference_job"
 CONTEXT = "unplug.sdk.evidence.fleet.references:reference_context"
 FIRST_SEED = 1_000_000
-"""Of the first model, far from the seeds of originals, oracles and references of a request."""
+"""The seed of the first model, far from the seeds of originals, oracles and references of a
+request.
+"""
 LEAST = 4
 """Models that never saw a person: the least that rank anybody."""
 

@@ -94,7 +94,7 @@ def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class PeopleDraws:
-    """Whom to draw.
+    """The people to draw.
 
     Args:
         person_N: a number for each person.

@@ -55,7 +55,7 @@ class LearnedPack:
     sha256: str | None
 
     def left(self, dataset: Dataset, ids: Sequence[str]) -> tuple[str, ...]:
-        """Whom it would still be trained on without some more samples.
+        """The people it would still be trained on without some more samples.
 
         Raises:
             DataError: other data than those of its training.

@@ -52,7 +52,7 @@ CHECK_SECONDS = 300.0
 SIDES = (32, 48, 64, 96, 112, 128, 160, 192, 224)
 """Sides that are tried where a network does not take the one that was said."""
 ALIKE = 1e-3
-"""Of the largest answer: float32 sums in another order differ by far less."""
+"""A share of the largest answer: float32 sums in another order differ by far less."""
 SWOLLEN = 1e3
 """A layer that is so large drives what squashes its answers to the ends of its range."""
 CPU = torch.device("cpu")
@@ -416,7 +416,7 @@ class _Asked:
         ]
 
     def _backward(self, answer_BG: Tensor) -> None:
-        """Of a loss in which every group has a part."""
+        """The backward pass of a loss in which every group has a part."""
         target_B = torch.arange(len(answer_BG), device=self.device) % self.groups
         nn.functional.cross_entropy(answer_BG, target_B).backward()
 

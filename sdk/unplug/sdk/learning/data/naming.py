@@ -13,7 +13,7 @@ from .sources.caption_records import shown
 DIGITS = 15
 """What a spreadsheet keeps of a number; it writes zeros for the rest."""
 MOST_TOLD = 3
-"""Of one kind; the others are counted."""
+"""The most that are told of one kind; the others are counted."""
 
 
 def told_of_people(samples: Sequence[Sample]) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""Whose pictures the cache holds: a note next to each entry, what is there for ``unplug cache
-info``, and purging it.
+"""The people whose pictures the cache holds: a note next to each entry, what is there for ``unplug
+cache info``, and purging it.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def split_for(split: Split, dataset: Dataset, ids: Sequence[str]) -> Split:
 
 
 def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
-    """Whom and what a request forgets, in one line to read before the work begins.
+    """The people and samples that a request forgets, in one line to read before the work begins.
 
     Args:
         ids: sample ids as `read_forget_file` returns them.

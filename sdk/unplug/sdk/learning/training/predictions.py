@@ -79,7 +79,7 @@ class ClassPredictions(Predictions):
 
     @classmethod
     def of(cls, logits_NG: NDArray[Any], true_group_N: NDArray[Any]) -> ClassPredictions:
-        """Of a model without ages."""
+        """The predictions of a model without ages."""
         none_N = np.full(len(logits_NG), np.nan)
         logits_NG = np.asarray(logits_NG, np.float64)
         return cls(
@@ -133,7 +133,7 @@ class ClassPredictions(Predictions):
 
     @property
     def finite(self) -> bool:
-        """Of logits and ages; a model without ages has none that could be."""
+        """Whether logits and ages are finite; a model without ages has none that could be."""
         ages = np.isfinite(self.age_N).all() or np.isnan(self.true_age_N).all()
         return bool(np.isfinite(self.logits_NG).all() and ages)
 

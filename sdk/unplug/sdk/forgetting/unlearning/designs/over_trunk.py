@@ -420,8 +420,8 @@ def _saved(
 
 
 def leaving(before: Split, ids: Sequence[str]) -> list[str]:
-    """Whom of a request the model still holds; where that is nobody, all whom it held, which
-    `check_request` refuses.
+    """The people of a request that the model still holds; where that is nobody, all whom it held,
+    which `check_request` refuses.
     """
     # who was held out has nothing to take out
     asked = {*ids} & {*before.train}

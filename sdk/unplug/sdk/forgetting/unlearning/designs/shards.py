@@ -55,7 +55,7 @@ class Tails(Kept):
     after_SRP: Tensor
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Of the places as well."""
+        """Renames the people in the places as well."""
         super().rename(names)
         self.place = {names.get(name, name): place for name, place in self.place.items()}
 

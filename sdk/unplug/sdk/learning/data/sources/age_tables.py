@@ -287,7 +287,7 @@ NEAR = {
         "subject id ids number no nr key code first last full the of",
     ),
 }
-"""Of a column of ours, words that others call it by, and words that stand next to them."""
+"""For each of our columns, words that others call it by, and words that stand next to them."""
 
 
 def near_column(names: Iterable[str], wanted: str) -> str | None:

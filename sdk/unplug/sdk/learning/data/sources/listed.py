@@ -41,7 +41,7 @@ UNREAD = frozenset(
         ".nef",
     ]
 )
-"""Of pictures in formats that are not read."""
+"""Suffixes of pictures in formats that are not read."""
 BESIDE = re.compile(
     r"\.(bib|caption|cfg|csv|db|docx?|dvc|h5|html?|ini|ipynb|jsonl?|log|mat|md|np[yz]|parquet|pdf|pickle|pkl|pts?|py|rst|sh"
     r"|sqlite|tex|toml|tsv|txt|url|xlsx?|xml|ya?ml)"

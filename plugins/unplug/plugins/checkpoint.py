@@ -327,14 +327,14 @@ def _check_shape(value: Any, shape: Any, place: str, path: Path) -> None:
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
     fits, wanted = {
-        dict: (isinstance(value, dict), "object"),
-        str: (isinstance(value, str), "text"),
-        list: (isinstance(value, list), "list"),
-        int: (number and isinstance(value, int) and abs(value) < MAX_NUMBER, "whole number"),
-        float: (number and 0 <= value < MAX_NUMBER, "number from 0 on"),
+        dict: (isinstance(value, dict), "an object"),
+        str: (isinstance(value, str), "a text"),
+        list: (isinstance(value, list), "a list"),
+        int: (number and isinstance(value, int) and abs(value) < MAX_NUMBER, "a whole number"),
+        float: (number and 0 <= value < MAX_NUMBER, "a number from 0 on"),
     }[dict if isinstance(shape, dict) else shape]
     if not fits:
-        raise CheckpointError(str(path), f"its {place} is not a {wanted}", AGAIN)
+        raise CheckpointError(str(path), f"its {place} is not {wanted}", AGAIN)
     if isinstance(shape, dict):
         for key in shape.keys() & value.keys():
             inner = f"{place}.{key}" if place != "record" else key

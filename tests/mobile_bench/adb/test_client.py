@@ -62,7 +62,7 @@ DENIED = "a\\tno permissions (missing udev rules? user is in x); see [http]"
         (listed("a\\toffline"), "a", "adb:a: it is offline. Pull the cable"),
         (listed(DENIED), "a", "this user may not use its USB port"),
         (listed("a\\trecovery"), "a", "adb calls it 'recovery'"),
-        (listed("a\\tdevice"), "b", r"there is not such a device \(connected: a\)"),
+        (listed("a\\tdevice"), "b", r"there is no such device \(connected: a\)"),
         (listed("(no serial number)\\tdevice", "b\\toffline"), None, "it tells no serial number"),
         (
             "echo 'cannot bind listener'",

@@ -71,7 +71,7 @@ def test_a_bundle_and_its_key_arrive_whole(tools: Path, tmp_path: Path) -> None:
     [
         ("full", "its disk is full"),
         ("no-app", "the app does not start"),
-        ("phone-2", "there is not such a device (connected: phone-1)"),
+        ("phone-2", "there is no such device (connected: phone-1)"),
     ],
 )
 def test_what_goes_wrong_on_the_phone(tools: Path, tmp_path: Path, fault: str, words: str) -> None:

@@ -133,10 +133,10 @@ def audit(
     retrained model are compared with every one of the models'. Exported files are compared with the
     original's export in the same form as well: rounding can undo a part of an edit.
 
-    Of a base that `unplug erase` wrote: how often prompts, control images, text states and
-    fine-tuning bring the concept back; --retrained is a base that never saw it, and --data and
-    --forget are not needed. The folder that `unplug export` made of it may be named after it: its
-    files draw as well.
+    For a base that `unplug erase` wrote, measure how often prompts, control images, text states and
+    fine-tuning bring the concept back. Then --retrained is a base that never saw it, and --data and
+    --forget are not needed. The folder that `unplug export` made of it may follow it: its files
+    draw as well.
     """
     from unplug.sdk.drawing.device import is_base
 

@@ -65,8 +65,8 @@ def condition(
 ) -> Outcome:
     """Draw the picture that steers a plugin: face landmarks, body, depth or edges.
 
-    Of a folder, every picture below it is drawn: FOLDER/a/b.jpg becomes OUT/a/b.jpg.png. Run again,
-    it goes on; what was drawn with the same settings from the same picture is kept.
+    For a folder, every picture below it is drawn: FOLDER/a/b.jpg becomes OUT/a/b.jpg.png. Run
+    again, it goes on; what was drawn with the same settings from the same picture is kept.
     """
     from unplug.sdk.drawing.conditions import condition_file, condition_folder
 

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 @option(
     "--protocol",
     default="fate-aev",
-    help="Which numbers; `unplug list age-protocols`.",
+    help="The numbers to compute; see `unplug list age-protocols`.",
 )
 @option(
     "--part",
     type=click.Choice(["test", "validation"]),
     default="test",
-    help="People to ask about, if these are the data of the training.",
+    help="Part of the training's own data, if these are the data.",
 )
 @path_option(
     "--checkpoint",

@@ -206,7 +206,7 @@ def export(opened: Ledger, form: str, out: Path, common: Common) -> Outcome:
 
 @click.command()
 @click.argument("name")
-@option("--schema", default="public", help="Database with the tables.")
+@option("--schema", default="public", help="Schema with the tables.")
 @command
 def role(name: str, schema: str, common: Common) -> Outcome:
     """Print the SQL that lets the PostgreSQL role NAME add entries and shred salts, and nothing

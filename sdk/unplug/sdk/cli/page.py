@@ -48,7 +48,7 @@ def page(
     signed bundle of models or of such a base, with --trust.
 
     Everything happens in the browser, on WebAssembly or WebGPU; no word and no picture comes back.
-    Of a base only the LiteRT and ONNX files are taken, and each is checked against its hash first.
+    Only the LiteRT and ONNX files of a base are taken, and each is checked against its hash first.
     With --trust the page runs nothing but bundles that one of these keys signed, and refuses all
     that is older once it ran a newer one; FILES may be left out then, and bundles are dropped on
     it.

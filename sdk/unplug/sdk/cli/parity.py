@@ -66,7 +66,7 @@ def parity(
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of
     tolerance).
 
-    Of a folder, all exported files in it.
+    A folder stands for all exported files in it.
     """
     from unplug.sdk.exporting import ParityOrder
 

@@ -144,8 +144,8 @@ def release(
     it was. With --request or --all-open the ledger is told of each step, and the forget file must
     cover whom the requests name.
 
-    Of a base: its exported files with packs as one bundle; with --audit the claim of what `unplug
-    erase` took from it; with --supersedes which packs left, and that all the rest is equal.
+    A base ships as one bundle of its exported files and packs. --audit adds the claim on what
+    `unplug erase` took from it; --supersedes tells which packs left, and that the rest is equal.
     """
     from unplug.sdk import journey
     from unplug.sdk.drawing.device import is_base

@@ -74,13 +74,13 @@ if TYPE_CHECKING:
     "--part",
     type=click.Choice(["test", "validation"]),
     default="test",
-    help="Which people of the training's own data, where the data are those.",
+    help="Part of the training's own data, if these are the data.",
 )
 @path_option(
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    help="That a file was exported from: its record says whom it learned from; may be repeated.",
+    help="Checkpoint of an exported file: its record says whom it learned from; may be repeated.",
 )
 @training_data_option
 @click.option(

@@ -296,6 +296,6 @@ NOT_CLAIMED = (
     "may name few.",
     "That the operator's ledger holds every request: it proves what is in it, and not what was "
     "left out.",
-    "That the request was lawful to grant, or granted as the law asks. This is not legal advice.",
+    "That the request was lawful to grant, or granted as the law asks. This is no legal advice.",
 )
 """Stands in every certificate."""

@@ -49,7 +49,9 @@ OUTSIDE += ("unet\\x", "", "a/b/c/d/e/f", "a\0b")
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_paths_that_lead_out_of_the_folder(folder: Path, path: str) -> None:
     change(folder, "unet files 0 file", path)
-    with pytest.raises(ReportError, match=r"its unet lies at .* no plain path inside the folder"):
+    with pytest.raises(
+        ReportError, match=r"its unet lies at .* not a plain path inside the folder"
+    ):
         load_pipeline(folder)
 
 

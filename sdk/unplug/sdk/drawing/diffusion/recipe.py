@@ -159,8 +159,7 @@ class ControlRecipe(StepRecipe):
         timesteps: "uniform", or "cubic", which dwells on the noisy steps.
         weighting: the error to square for the loss, see `level_weight`.
         captions: prompts a picture.
-        clutter: share of samples in whose condition lines are missing and others are too many, see
-            `clutter`.
+        clutter: share of samples in whose condition lines are missing and others are too many.
         accumulate: parts in which a step's samples pass through the networks, for a base that does
             not fit otherwise.
         checkpointing: the base computes its activations twice instead of keeping them; the weights

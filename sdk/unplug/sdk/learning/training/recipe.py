@@ -34,7 +34,7 @@ class Recipe:
             "constant".
         loss: see `AgeTask`.
         smoothing: label smoothing.
-        augment: the way pictures are varied: none, standard or strong.
+        augment: changes to training pictures: none, flip or standard.
         dropout: the dropout in front of the classifier.
         ema: decay of the averaged weights that are kept, 0 turns averaging off.
         edges: rising borders of the age groups in years; None takes the data set's own, or else

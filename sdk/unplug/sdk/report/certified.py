@@ -16,11 +16,10 @@ WIDTHS = (760, 330)
 def certification(found: Certification, number: int) -> Section:
     """A plot before and after forgetting, the numbers, and what they rest on."""
     lead = (
-        f"{count(found.requests)} requests of {_people(found.people)}, forgotten by "
-        f"{plain(found.method, 60)} one by one "
-        "from the same original, and each model's answers on the people it forgot, compared with models "
-        "that never saw them: zero is "
-        "one of those. Before is the original."
+        f"{count(found.requests)} requests of {_people(found.people)} were forgotten by "
+        f"{plain(found.method, 60)} one by one from the same original. Each model's answers on the "
+        "people it forgot are compared with models that never saw them, which lie at zero. "
+        "Before is the original."
     )
     rows = [
         ForestRow.of(f"{plain(name, 30)}, {word}", role, estimate)
@@ -79,8 +78,8 @@ def _table(found: Certification) -> Table:
 
 def _notes(found: Certification) -> list[str]:
     return [
-        "Models that never saw them would be certified in the place of the unlearned ones in "
-        f"{percent(found.exact_passes)} of such runs: how often this evidence suffices.",
+        f"In {percent(found.exact_passes)} of such runs, models that never saw them would be "
+        "certified: that is how often this evidence suffices.",
         f"The error became {fixed(found.test_error.value, 3)} times the original's on unseen "
         "people, and "
         f"{fixed(found.retain_error.value, 3)} times on those who stay.",

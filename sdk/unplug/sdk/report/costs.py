@@ -175,10 +175,7 @@ def _cost_lead(records: Sequence[AnyRecord]) -> str:
     known = f"How the wall time of retraining is known: {plain(step.cost.retrain.source, 200)}."
     if step.cost.budget is None:
         return f"{known} No budget was set."
-    return (
-        f"{known} The budget is of compute; wall time is told, and depends on what else the "
-        "machine does."
-    )
+    return f"{known} The budget counts compute; wall time depends on what else the machine does."
 
 
 def _cost_row(record: AnyRecord) -> list[Cell]:

@@ -115,8 +115,7 @@ def erasure_words(reports: Sequence[ErasureAudit]) -> dict[str, Any]:
     lead = lines[0]
     if len(concepts) > 1:
         lead = (
-            f"{count(len(concepts))} concepts were erased; the word above is of the one that is "
-            "held worst."
+            f"{count(len(concepts))} concepts were erased; the verdict above is that of the worst."
         )
     facts = lines if len(concepts) > 1 else []
     facts += [_alike(report) for report in reports]
@@ -262,8 +261,8 @@ def _alike(report: ErasureAudit) -> str:
     db = report.retained_db
     ends = span(db.low, db.high, 1)
     return (
-        "Pictures of other prompts are like the original's at the same noise to "
-        f"{fixed(db.value, 1)} dB{f' ({ends})' if ends else ''}; of 100 dB they would be equal."
+        "Pictures of other prompts match the original's at the same noise to "
+        f"{fixed(db.value, 1)} dB{f' ({ends})' if ends else ''}; at 100 dB they would be equal."
     )
 
 
@@ -278,8 +277,8 @@ def _concept(report: ErasureAudit, concept: ConceptAudit, name: str) -> Section:
     caption = f"Bars: 95 %. Each rate is of {counted(report.pictures, 'picture')}."
     if limit is not None:
         caption += (
-            " Dashed: as far as the original's interval reaches where nobody asked for it, which "
-            "the erased base's may not exceed."
+            " Dashed: the end of the original's interval without the words, which the erased "
+            "base's may not exceed."
         )
     plot = both_widths(draw, WIDTHS, name=name, caption=caption)
     blocks += [FigureGrid([plot], columns=1), _rates(report, concept), Notes(_notes(concept))]

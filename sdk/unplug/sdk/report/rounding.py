@@ -51,9 +51,8 @@ def rounding(inputs: Inputs) -> Section | Missing:
     if notes:
         blocks.append(Notes(notes))
     lead = (
-        "Rounding can undo an edit, and it can blur one. Every file is compared with what the "
-        "original became in the same "
-        f"form. {_overall(rows)}"
+        "Rounding can undo an edit, and it can blur one. Every file is compared with the "
+        f"original's export in the same form. {_overall(rows)}"
     )
     return Section("rounding", "After export", lead.strip(), blocks)
 

@@ -23,7 +23,7 @@ def threats(inputs: Inputs) -> Section | Missing:
     blocks += [table for table in (_usage(models), _vulnerable(models)) if table is not None]
     open_ends = sum(not row.covered for row in rows)
     lead = (
-        "What this page says, it says of attackers who hold what stands in a row that was tried. "
+        "This page's results hold for attackers who have what a tried row names. "
         f"{count(open_ends)} of {count(len(rows))} rows were not tested."
     )
     return Section("threats", "Who might attack", lead, blocks)

@@ -48,18 +48,15 @@ _LEADS: dict[str, tuple[Chip, str]] = {
     ),
     _ANEW: (
         "warn",
-        "Nothing of the original is in this model: it was trained anew on everybody else's data, "
-        "by the recipe that the "
-        "network was adopted with. The original was trained elsewhere, and nobody here knows how: "
-        "this may be another model "
-        "than its owner's own training without them would give. Compare its use with the "
-        "original's.",
+        "This model holds nothing of the original: it was trained anew on everybody else's data, "
+        "by the recipe that the network was adopted with. The original was trained elsewhere, by "
+        "an unknown recipe, so its owner's own training without them may give another model. "
+        "Compare its use with the original's.",
     ),
     _BY_METHOD: (
         "pass",
-        "On as many other people this method left next to nothing, and of whom this request names "
-        "nobody stands out. So few "
-        "people alone could show neither a leak nor its absence.",
+        "On as many other people this method left next to nothing, and nobody in this request "
+        "stands out. So few people alone could show neither a leak nor its absence.",
     ),
     "Forgotten": (
         "pass",
@@ -102,7 +99,7 @@ _LEADS: dict[str, tuple[Chip, str]] = {
     ),
     "Method not certified": (
         "warn",
-        "What this method leaves of as many people as a request names is too much, or unknown.",
+        "This method leaves too much of as many people as a request names, or it is unknown.",
     ),
     "Not audited": ("warn", "No audit was given, so this report says nothing about forgetting."),
 }

@@ -156,7 +156,7 @@ def test_without_an_oracle_and_a_control_image(draw: Draw) -> None:
     assert "Control images and learned text states were not tried." in text
     assert "Changed weights bring it back." in text, "beside what nobody asked for"
     assert "Not tried: control image, for no plugin is given." in text
-    assert "never saw it" not in text and "Dashed: as far as the original" in text
+    assert "never saw it" not in text and "Dashed: the end of the original" in text
 
 
 def test_an_audit_of_before_there_were_pictures_and_frechet_distances(draw: Draw) -> None:

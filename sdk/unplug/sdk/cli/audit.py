@@ -142,10 +142,12 @@ def audit(
 
     if is_base(models[0]):
         if other := given_option(*OF_MODELS):
-            why = "it is of models that forget people, and this is a base without some concepts"
+            why = (
+                "it applies to models that forget people, and this is a base without some concepts"
+            )
             raise InputError(f"`{other}`", why, "Leave it out")
         if len(models) > 2 or any(map(is_base, models[1:])):
-            why = "more is named than one erased base and its exported files"
+            why = "only one erased base and its exported files may be named"
             raise InputError("unplug audit", why, "Audit one base at a time")
         return audit_erased(
             models[0],
@@ -159,7 +161,9 @@ def audit(
             beside=beside,
         )
     if other := given_option("plugin", "pictures", "beside"):
-        raise InputError(f"`{other}`", "it is of erased bases, and this is none", "Leave it out")
+        raise InputError(
+            f"`{other}`", "it applies to erased bases, and this is not one", "Leave it out"
+        )
     if spec is None or forget_file is None:
         name = "data" if spec is None else "forget"
         raise InputError(f"`{name}`", "it is missing", "Name the data and the forget set")

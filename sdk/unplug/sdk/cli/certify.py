@@ -129,8 +129,8 @@ def _lines(done: Certification, out: Path) -> Iterator[str]:
         "runs"
     )
     yield (
-        f"error, of the original's: x{done.test_error.value:.3f} on unseen people, "
-        f"x{done.retain_error.value:.3f} on who stays"
+        f"error relative to the original's: x{done.test_error.value:.3f} on unseen people, "
+        f"x{done.retain_error.value:.3f} on those who stay"
     )
     yield (
         f"a forget step took {percent(done.compute)} of retraining; all of them "

@@ -53,7 +53,7 @@ _LINES: tuple[tuple[str, str, str | None], ...] = (
     ("export", "Convert a checkpoint to LiteRT, Core ML and ONNX.", "phone"),
     ("parity", "Compare exported files with their checkpoint.", "phone"),
     ("run", "Run any exported file or checkpoint on pictures or arrays.", "run"),
-    ("threshold", "Find from where on over, under or unsure holds an error limit.", "forget"),
+    ("threshold", "Find the cut-offs of over, under and unsure for an error limit.", "forget"),
     ("bench", "Time exported files; compare two reports.", "bench"),
     ("release", "Forget, audit, export, check, time and bundle, or refuse.", "forget"),
     ("bundle", "Sign, verify, compare or pack bundles.", None),

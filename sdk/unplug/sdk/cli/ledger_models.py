@@ -44,7 +44,7 @@ def queue(opened: Ledger, spec: str, out: Path, common: Common) -> Outcome:
     queued = open_queue(opened, samples_in(spec))
     if not queued.whole:
         raise InputError(
-            "the queue", f"{spec} holds all names of no open request", _way_out(queued)
+            "the queue", f"{spec} holds no open request's names in full", _way_out(queued)
         )
     wanted = {name for held in queued.whole.values() for name in held}
     names = [name for name in queued.names if name in wanted]

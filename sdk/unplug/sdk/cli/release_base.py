@@ -44,7 +44,7 @@ def release_base(
 
     parameters = [str(item.name) for item in click.get_current_context().command.params]
     if other := given_option(*(name for name in parameters if name not in TAKEN)):
-        why = "it is of models that forget people, and this is a text-to-image base"
+        why = "it applies to models that forget people, and this is a text-to-image base"
         raise InputError(f"`{other}`", why, "Leave it out")
     if (base / PIPELINE).is_file() and (other := given_option("targets", "precisions", "workers")):
         raise InputError(f"`{other}`", "these files were exported already", "Leave it out")

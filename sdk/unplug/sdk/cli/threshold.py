@@ -216,7 +216,7 @@ def _who(answer: Answers, record: DecisionRecord, fitted: FittedThreshold) -> st
             "of other data than the training's; none of its pictures is named in the split of the "
             "training"
         ),
-        "said": "whom no model learned from, as --unseen-people says and nothing shows",
+        "said": "whom no model learned from: --unseen-people says so, nothing shows it",
     }[record.apart]
     allowed = (
         f"{fitted.whole.minors.errors} minors and {fitted.whole.adults.errors} adults may be "

@@ -107,7 +107,7 @@ def _whole(queue: Queue, done: Collection[str]) -> dict[str, tuple[str, ...]]:
     if not whole:
         first = next((f" ({id}: {missing} unknown)" for id, missing in queue.elsewhere.items()), "")
         why = (
-            f"these data hold all names of no open request; {len(queue.elsewhere)} name somebody "
+            f"these data hold no open request's names in full; {len(queue.elsewhere)} name somebody "
             f"else{first}"
         )
         if done & queue.whole.keys():

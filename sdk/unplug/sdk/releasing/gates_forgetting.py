@@ -41,7 +41,7 @@ SAME_WEIGHTS = Question(
 )
 METHOD = Question(
     name=CERTIFIED,
-    asks="The method leaves next to nothing of as many others",
+    asks="The method leaves next to nothing of as many other people",
     limit="min(max_auc_above_retrained, max_auc_below_retrained)",
     unit=" AUC from models that never saw them, at most",
 )
@@ -59,7 +59,7 @@ BELOW = Question(
 )
 PEOPLE = Question(
     name=RANKED,
-    asks="Nobody of the request stands out among models that never saw her",
+    asks="No person of the request stands out among models that never saw her",
     limit=f"fixed: p below {STANDS_OUT:g} stands out",
     unit=" p of the person who stands out most",
     comparison=">=",

@@ -149,7 +149,7 @@ def test_a_file_of_which_nothing_is_known(
     call(*file, "--checkpoint", world.unlearned.path)
     told = call(*file, "--unseen-people", "--out", tmp_path / "decision.json")
     assert read_decision(tmp_path / "decision.json").apart == "said"
-    assert "as --unseen-people says and nothing shows" in told
+    assert "--unseen-people says so, nothing shows it" in told
 
 
 def test_run_answers_by_a_decision(world: World, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_what_goes_wrong_is_one_line(
         (f"add --person subject:x {DATA}", "1 of 1 names are unknown"),
         ("add", "it names nobody"),
         ("status B", "holds no such request"),
-        (f"queue {DATA} --out {place}/q", "holds all names of no open request"),
+        (f"queue {DATA} --out {place}/q", "holds no open request's names in full"),
         (f"prove --out {place}/p", "Missing argument 'REQUEST'"),
         (f"prove A-1 --name subject:y --out {place}/p", "does not name that person"),
         ("verify --vkey a+b+c", "not NAME"),

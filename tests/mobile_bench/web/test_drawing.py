@@ -172,7 +172,7 @@ def tour(browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory) 
         until No edges were found
         flat <- text .guide-side [role=status]
         files #guide-file | {folder}/text.png
-        until is no picture
+        until is not a picture
         click #guide-own
         own <- {empty}
         scheme dark
@@ -365,6 +365,6 @@ def test_folders_that_do_not_hold(
     assert told["json"] == "pipeline.json does not hold: it is not valid JSON."
     assert 'of schema "unplug-pipeline/9"' in told["schema"]
     assert "its plugin canny was made for another base: it gives [1,320," in told["plugin"]
-    assert "no plain path inside the folder" in told["path"]
+    assert "not a plain path inside the folder" in told["path"]
     assert told["missing"].startswith(f"{unet} is missing")
     assert told["swapped"].startswith(f"{unet} is another file than pipeline.json says")

@@ -80,7 +80,7 @@ def visit(
         scheme dark
         axe demo dark <- axe
         files #demo-file | {folder}/text.zip
-        until is no picture
+        until is not a picture
         evaluate document.querySelector('.answer').replaceChildren()
         click #demo-camera
         wait #age
@@ -112,7 +112,7 @@ def test_a_dropped_bundle_is_checked_and_timed(visit: dict[str, Any], bundle: Pa
 
 
 def test_bad_bundles_are_one_clear_line(visit: dict[str, Any]) -> None:
-    assert visit["no zip"] == "this is no zip file, or it is cut off"
+    assert visit["no zip"] == "this is not a zip file, or it is cut off"
     assert visit["damaged"].startswith("test_vectors/0-image.f32 was changed")
 
 

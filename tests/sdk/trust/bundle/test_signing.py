@@ -90,7 +90,7 @@ def test_a_signed_bundle_is_known_by_its_key_and_its_manifest(
         (lambda b: (b / "README.md").write_text("A text."), "README.md was changed"),
         (lambda b: (b / "manifest.json").write_bytes(b"{}"), "does not follow its schema"),
         (lambda b: (b / "model.sig").unlink(), "not signed"),
-        (lambda b: (b / "model.sig").write_bytes(b""), "no strict JSON"),
+        (lambda b: (b / "model.sig").write_bytes(b""), "not strict JSON"),
         (lambda b: relinked(b / "model.sig"), "'model.sig' is a link"),
     ],
 )

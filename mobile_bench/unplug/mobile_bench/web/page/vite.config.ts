@@ -1,4 +1,4 @@
-// One static folder: relative addresses, the runtimes' WebAssembly beside the scripts, nothing from elsewhere.
+// One static folder: relative addresses, the runtimes' WebAssembly next to the scripts, nothing from elsewhere.
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ function copyLiteRt(): Plugin {
   };
 }
 
-/** The service worker knows this build and the files that the page itself is made of; it is no module of the page. */
+/** The service worker knows this build and the files that the page itself is made of; it is not a module of the page. */
 function writeServiceWorker(): Plugin {
   return {
     name: "write-service-worker",

@@ -154,7 +154,7 @@ async function artifacts(files: Files): Promise<Found[]> {
     const suffix = Object.keys(RUNTIME).find((item) => path.endsWith(item));
     const raw = files.get(`${path}.json`);
     if (suffix === undefined) continue;
-    if (raw === undefined) throw new Error(`${path} has no card ${path}.json beside it`);
+    if (raw === undefined) throw new Error(`${path} has no card ${path}.json next to it`);
     const card = json<Card>(raw, `${path}.json`);
     if (card.schema !== "unplug-artifact/1") throw new Error(`${path}.json is of schema ${JSON.stringify(card.schema)?.slice(0, 60)}`);
     if (card.file !== path.slice(path.lastIndexOf("/") + 1)) throw new Error(`${path}.json belongs to another file`);

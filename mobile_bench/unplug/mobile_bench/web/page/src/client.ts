@@ -73,7 +73,7 @@ export class Client {
     return answer;
   }
 
-  /** Ends a picture behind the step that it is at. */
+  /** Ends a picture after the step that it is at. */
   stop(): void {
     this.worker.postMessage({ kind: "stop" } satisfies Ask);
   }

@@ -5,7 +5,7 @@ import { sha256 as sha256Anywhere } from "./sha256";
 import { checkAllowed, GENERATOR, MODELS, type Publication, type Trust, type Verified, verify } from "./signed";
 import { type Bytes, timeOf } from "./strict";
 
-/** unplug-page-trust/2: whom the page trusts, and whether a bundle lies beside it. */
+/** unplug-page-trust/2: whom the page trusts, and whether a bundle lies next to it. */
 interface PageTrust extends Trust {
   schema: string;
   bundle: boolean;
@@ -47,7 +47,7 @@ const MAX_BUNDLE_BYTES = 512 * 2 ** 20;
 
 const day = (time: number): string => new Date(time).toLocaleDateString(undefined, { day: "numeric", month: "long", year: "numeric" });
 
-/** A file beside the page, never out of a cache: null where there is none; it stops where the file is larger than `most`. */
+/** A file next to the page, never out of a cache: null where there is none; it stops where the file is larger than `most`. */
 async function beside(name: string, most: number): Promise<Bytes | null> {
   const response = await fetch(new URL(name, document.baseURI), { cache: "no-store" }).catch(() => null);
   if (!response?.ok || response.body === null || response.headers.get("content-type")?.includes("text/html")) return null;
@@ -81,7 +81,7 @@ export class Guard {
     return new Guard(trust, `unplug-seen ${wanted}`);
   }
 
-  /** The zip file of the bundle that lies beside the page, or null. */
+  /** The zip file of the bundle that lies next to the page, or null. */
   async bundle(): Promise<Bytes | null> {
     if (!this.trust.bundle) return null;
     const bytes = await beside(BUNDLE, MAX_BUNDLE_BYTES);

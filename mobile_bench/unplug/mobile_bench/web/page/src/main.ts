@@ -1,4 +1,4 @@
-// Three ways in: a plan that unplug bench serves, a generator beside the page (generator/, or ?generator=FOLDER/), or files that are dropped.
+// Three ways in: a plan that unplug bench serves, a generator next to the page (generator/, or ?generator=FOLDER/), or files that are dropped.
 import { bundleOffer, unwrapped } from "./bundle";
 import { Demo, showable } from "./demo/panel";
 import { deviceFacts } from "./device";
@@ -130,7 +130,7 @@ function watch({ ends }: Passed): void {
   if (ends !== null) setTimeout(() => location.reload(), Math.min(Math.max(ends - Date.now(), 0), LONGEST_TIMER_MS));
 }
 
-/** A page made with --trust: the bundle beside it, or one that is dropped; nothing runs that was not checked. */
+/** A page made with --trust: the bundle next to it, or one that is dropped; nothing runs that was not checked. */
 function guarded(guard: Guard, facts: DeviceFacts, bar: Tabs): Promise<void> {
   byId("lede").textContent = "Only models that their publisher signed run here, and none that is older than one that ran here before. Nothing is sent anywhere.";
   const panel = byId("bench");
@@ -158,7 +158,7 @@ function guarded(guard: Guard, facts: DeviceFacts, bar: Tabs): Promise<void> {
   return guard.bundle().then((bytes) => (bytes === null ? panel.replaceChildren(drop()) : take(() => readZip(bytes))));
 }
 
-/** A generator that lies beside the page opens by itself. */
+/** A generator that lies next to the page opens by itself. */
 async function besides(): Promise<string | null> {
   const response = await fetch(`${BESIDE}${PIPELINE}`, { cache: "no-cache" }).catch(() => null);
   return response?.ok && response.headers.get("content-type")?.includes("json") ? BESIDE : null;

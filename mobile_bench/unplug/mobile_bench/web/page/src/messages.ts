@@ -13,7 +13,7 @@ export interface Measure {
   min_psnr_db: number;
 }
 
-/** One part of a generator, to be opened beside the others. */
+/** One part of a generator, to be opened next to the others. */
 export interface OpenPart {
   kind: "part";
   name: string;

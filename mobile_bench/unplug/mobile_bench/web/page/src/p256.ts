@@ -14,7 +14,7 @@ export interface PublicKey {
 export async function readKey(pem: string): Promise<PublicKey> {
   const body = pem.replace(/-----(?:BEGIN|END) PUBLIC KEY-----/g, "").replace(/\s/g, "");
   const der = Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0));
-  if (der.length !== 91 || !hex(der).startsWith(P256_HEAD)) throw new Error("a trusted key is no public key of P-256");
+  if (der.length !== 91 || !hex(der).startsWith(P256_HEAD)) throw new Error("a trusted key is not a public key of P-256");
   const lines = btoa(String.fromCharCode(...der)).match(/.{1,64}/g)!;
   const text = ["-----BEGIN PUBLIC KEY-----", ...lines, "-----END PUBLIC KEY-----", ""].join("\n");
   return { der, hint: await sha256(new TextEncoder().encode(text)) };

@@ -66,7 +66,7 @@ async function get(url: string): Promise<ArrayBuffer> {
   return response.arrayBuffer();
 }
 
-/** What is fetched once; kept so that no download runs beside a timed run. */
+/** What is fetched once; kept so that no download runs during a timed run. */
 export function once<T>(make: () => Promise<T>): () => Promise<T> {
   let known: Promise<T> | null = null;
   return () => (known ??= make());

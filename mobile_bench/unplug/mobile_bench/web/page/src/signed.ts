@@ -64,7 +64,7 @@ function parsed(bytes: Bytes, verdict: Verdict, what: string): Json {
   try {
     return strictJson(bytes);
   } catch (error) {
-    throw new Refused(verdict, `${what} is no strict JSON (${error instanceof Error ? error.message.slice(0, 200) : ""})`);
+    throw new Refused(verdict, `${what} is not strict JSON (${error instanceof Error ? error.message.slice(0, 200) : ""})`);
   }
 }
 
@@ -132,7 +132,7 @@ async function checkSignature(payload: Bytes, signature: Bytes, hint: string, tr
 /** Step 6: SHA-256 of every file by its path, out of the signed statement. */
 async function readStatement(payload: Bytes): Promise<Map<string, string>> {
   const value = parsed(payload, "statement", "what is signed");
-  need(hasKeys(value, ["_type", "subject", "predicateType", "predicate"]), "statement", "what is signed is no in-toto statement");
+  need(hasKeys(value, ["_type", "subject", "predicateType", "predicate"]), "statement", "what is signed is not an in-toto statement");
   const known = value._type === STATEMENT_TYPE && value.predicateType === PREDICATE_TYPE;
   need(known, "wrong-type", "what is signed is a statement of another kind");
   const predicate = value.predicate;

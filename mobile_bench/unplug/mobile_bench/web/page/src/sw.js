@@ -21,7 +21,7 @@ async function keep(cache, key, response) {
   }
 }
 
-/** Forgets files beside a pipeline.json which it does not name any more. */
+/** Forgets files next to a pipeline.json which it does not name any more. */
 async function prune(cache, address, text) {
   const folder = new URL(".", address).href;
   for (const request of await cache.keys()) {

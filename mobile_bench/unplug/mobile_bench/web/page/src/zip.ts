@@ -22,9 +22,9 @@ export function isSafePath(path: string): boolean {
 }
 
 function endOf(view: DataView): number {
-  const at = view.byteLength - 22; // a comment behind it could hold a second directory
+  const at = view.byteLength - 22; // a comment after it could hold a second directory
   if (view.getUint32(at, true) === END) return at;
-  throw new ZipError("this is no zip file, or it is cut off");
+  throw new ZipError("this is not a zip file, or it is cut off");
 }
 
 function entries(view: DataView): Entry[] {
@@ -79,7 +79,7 @@ async function inflate(packed: Uint8Array<ArrayBuffer>, size: number): Promise<U
 
 /** Every file of a zip archive, by its path. */
 export async function readZip(bytes: Uint8Array<ArrayBuffer>): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
-  if (bytes.length < 22) throw new ZipError("this is no zip file, or it is cut off");
+  if (bytes.length < 22) throw new ZipError("this is not a zip file, or it is cut off");
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const files = new Map<string, Uint8Array<ArrayBuffer>>();
   for (const entry of entries(view)) {

@@ -393,7 +393,7 @@ test("the UNet gets a variant's rows, and zeros below them or for none", async (
   const bad = Float32Array.of(1, 2, 3, 4, NaN, 6);
   item.variants.few.sha256 = await sha256(new Uint8Array(bad.buffer));
   const hostile = await openGenerator(fromFiles(new Map([["pipeline.json", new Blob([bytes(item)])], ["variants/few.lora", new Blob([bad])]])));
-  await assert.rejects(openVariants(hostile, "a", "few"), /holds what is no number/);
+  await assert.rejects(openVariants(hostile, "a", "few"), /holds something other than numbers/);
 });
 
 test("a generator's files are those that it names", async () => {

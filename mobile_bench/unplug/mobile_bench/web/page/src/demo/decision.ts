@@ -29,7 +29,7 @@ export function overProbability(logits: ArrayLike<number>, edges: number[], age:
   return above / total;
 }
 
-/** What is no number is unsure. */
+/** Anything but a number is unsure. */
 export function answered(rule: Pick<Decision, "over_from" | "under_to">, over: number): Answered {
   return over >= rule.over_from ? "over" : over <= rule.under_to ? "under" : "unsure";
 }

@@ -1,4 +1,4 @@
-// A photograph and its two eyes: found where the browser finds faces, else shown by whoever looks at it.
+// A photograph and its two eyes: found where the browser finds faces, else shown by the user.
 import { el } from "../ui/dom";
 import type { Point, Rgb } from "./align";
 import { rgbOf } from "./pixels";
@@ -23,7 +23,7 @@ async function foundBy(canvas: HTMLCanvasElement): Promise<Point[][] | null> {
     const eyes = ({ landmarks = [] }: Detected): Point[] => landmarks.filter(({ type, locations }) => type === "eye" && locations.length > 0).map(({ locations }) => middle(locations));
     return (await new known().detect(canvas)).map(eyes);
   } catch {
-    // It is there by name only; whoever looks shows the eyes.
+    // It is there by name only; the user shows the eyes.
     return null;
   }
 }

@@ -106,14 +106,14 @@ export class Demo {
       await this.look(picture, picture.width, picture.height);
       picture.close();
     } catch (error) {
-      this.status.textContent = `${chosen.name.slice(0, 80)} is no picture that this browser can read (${message(error)})`;
+      this.status.textContent = `${chosen.name.slice(0, 80)} is not a picture that this browser can read (${message(error)})`;
     }
   }
 
   private last: ImageData | null = null;
   private placed: Placed | null = null;
 
-  /** Nothing of the picture before stays beside another one. */
+  /** Nothing of the picture before stays next to another one. */
   private clear(): void {
     [this.last, this.placed] = [null, null];
     this.eyes.hide();
@@ -173,7 +173,7 @@ export class Demo {
     if (!this.camera.on) this.status.textContent = "Running …";
     try {
       const { outputs, latency_ms } = await this.open.run(job, { [spec!.name]: toTensor(pixels.data, spec!) });
-      // Another picture was chosen meanwhile: no answer may stand beside it that is not its own.
+      // Another picture was chosen meanwhile: no answer may stand next to it that is not its own.
       if (pixels !== this.last) return;
       this.answer.replaceChildren(SHOWS[job.model_type]!(job, outputs));
       this.status.textContent = `${ms(latency_ms)} on ${delegateName(job.delegate)}`;

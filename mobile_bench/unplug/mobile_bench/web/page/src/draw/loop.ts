@@ -34,7 +34,7 @@ export interface Order {
 export interface Seen {
   done: number;
   steps: number;
-  /** Behind the step. */
+  /** After the step. */
   latent: Floats;
   /** The latent of the picture that the step points at. */
   data: Floats;
@@ -119,7 +119,7 @@ export class Loop {
     }
   }
 
-  /** Draws one picture; `watch` is awaited behind every step, and may throw to stop. */
+  /** Draws one picture; `watch` is awaited after every step, and may throw to stop. */
   async draw(order: Order, watch: (seen: Seen) => Promise<void>): Promise<Drawn> {
     const { pipeline, networks } = this;
     check(order, pipeline);

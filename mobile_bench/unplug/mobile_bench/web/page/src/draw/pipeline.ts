@@ -110,7 +110,7 @@ function plainShape({ shape, layout }: TensorSpec): number[] {
 }
 
 function checkKeys(value: unknown): Pipeline {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return refuse("it is no record");
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return refuse("it is not a record");
   const given = value as Record<string, unknown>;
   if (given["schema"] !== SCHEMA) refuse(`it is of schema ${shown(given["schema"])}, and this page reads ${SCHEMA}`);
   for (const key of Object.keys(given)) if (!(key in KEYS) && !OPTIONAL.includes(key)) refuse(`it has the unknown key ${shown(key)}`);
@@ -141,7 +141,7 @@ function checkPart(name: string, part: Part): void {
   const kinds = part.files.map(({ target, precision }) => `${target} ${precision}`);
   if (kinds.length === 0 || new Set(kinds).size < kinds.length) refuse(`its ${name} has no files, or two of one target and precision`);
   for (const { file, sha256, bytes } of part.files) {
-    if (typeof file !== "string" || !isSafePath(file)) refuse(`its ${name} lies at ${shown(file)}, which is no plain path inside the folder`);
+    if (typeof file !== "string" || !isSafePath(file)) refuse(`its ${name} lies at ${shown(file)}, which is not a plain path inside the folder`);
     if (!/^[0-9a-f]{64}$/.test(sha256) || !Number.isSafeInteger(bytes) || bytes < 0) refuse(`${file} has no SHA-256 and size`);
   }
 }
@@ -200,8 +200,8 @@ function checkVariants(pipeline: Pipeline): void {
   const row = 4 * widthOf(lora);
   const said = new Map<string, string>();
   for (const [name, { file, sha256, bytes, defaults, word = null }] of Object.entries(variants)) {
-    if (!NAME.test(name)) refuse(`${shown(name)} is no name of a variant`);
-    if (typeof file !== "string" || !isSafePath(file)) refuse(`its variant ${name} lies at ${shown(file)}, which is no plain path inside the folder`);
+    if (!NAME.test(name)) refuse(`${shown(name)} is not the name of a variant`);
+    if (typeof file !== "string" || !isSafePath(file)) refuse(`its variant ${name} lies at ${shown(file)}, which is not a plain path inside the folder`);
     if (!/^[0-9a-f]{64}$/.test(sha256) || !Number.isInteger(bytes / row) || bytes < row || bytes > lora.rank * row) refuse(`its variant ${name} has no SHA-256, or not 1 to ${lora.rank} rows of ${row} bytes`);
     if (defaults !== null && defaults !== undefined) checkDefaults(pipeline, defaults, ` of ${name}`);
     if (word === null) continue;
@@ -282,7 +282,7 @@ export function readPipeline(bytes: Uint8Array): { pipeline: Pipeline; tokenizer
   const pipeline = checkKeys(value);
   try {
     for (const [name, part] of Object.entries(partsOf(pipeline))) {
-      if (!NAME.test(name.replace(/^plugins\./, ""))) refuse(`${shown(name)} is no name of a plugin`);
+      if (!NAME.test(name.replace(/^plugins\./, ""))) refuse(`${shown(name)} is not the name of a plugin`);
       checkPart(name, part);
     }
     checkSchedule(pipeline.schedule);

@@ -1,4 +1,4 @@
-// Where a generator's files come from: a folder or a zip that was dropped, or addresses beside the page. Each is checked by its hash.
+// Where a generator's files come from: a folder or a zip that was dropped, or addresses next to the page. Each is checked by its hash.
 import { sha256 } from "../sha256";
 import { MAX_PIPELINE_BYTES, type PartFile, partsOf, type Pipeline, PIPELINE, readPipeline, variantsFor } from "./pipeline";
 import type { Tokenizer } from "./tokenizer";
@@ -92,7 +92,7 @@ export async function openVariants(generator: Generator, prompt: string, name: s
     const variant = generator.pipeline.variants![one]!;
     const view = new DataView(await openPart(generator, variant));
     for (let place = 0; place < view.byteLength; place += 4) found.push(view.getFloat32(place, true));
-    if (!found.every(Number.isFinite)) throw new Error(`${variant.file} holds what is no number. Do not use this folder.`);
+    if (!found.every(Number.isFinite)) throw new Error(`${variant.file} holds something other than numbers. Do not use this folder.`);
   }
   return Float32Array.from(found);
 }

@@ -146,7 +146,7 @@ function normalize(piece: string): string {
   return Array.from(spaced, (character) => character.toLowerCase()).join("");
 }
 
-/** Of a normalized text; a mark that was written in capitals is no token, and yet words of its own. */
+/** Of a normalized text; a mark that was written in capitals is not a token, and yet words of its own. */
 function wordsOf(piece: string): string[] {
   return Array.from(piece.matchAll(WORDS), ([word, ...mark]) => (mark[0] === undefined ? [word] : mark)).flat();
 }

@@ -1,4 +1,4 @@
-// What steers a picture beside its words: a plugin, its condition on a pad, and its strength.
+// What steers a picture besides its words: a plugin, its condition on a pad, and its strength.
 import type { Steer } from "../draw/loop";
 import type { Pipeline } from "../draw/pipeline";
 import { el, message } from "../ui/dom";
@@ -98,7 +98,7 @@ export class Guide {
     if (file === undefined) return;
     const picture = await createImageBitmap(file).catch(() => null);
     if (picture === null) {
-      this.said.textContent = `${file.name.slice(0, 80)} is no picture that this browser can read.`;
+      this.said.textContent = `${file.name.slice(0, 80)} is not a picture that this browser can read.`;
       return;
     }
     const pixels = this.scaled(picture, picture.width, picture.height);

@@ -20,9 +20,9 @@ function crc(bytes: Uint8Array): number {
   return (left ^ 0xffffffff) >>> 0;
 }
 
-/** A PNG file with the mark in a chunk behind its head; its pixels are the same. */
+/** A PNG file with the mark in a chunk after its head; its pixels are the same. */
 export function marked(png: Uint8Array): Uint8Array<ArrayBuffer> {
-  if (SIGNATURE.some((byte, place) => png[place] !== byte) || png.length < HEAD) throw new Error("this is no PNG");
+  if (SIGNATURE.some((byte, place) => png[place] !== byte) || png.length < HEAD) throw new Error("this is not a PNG");
   const body = new TextEncoder().encode(`iTXtXML:com.adobe.xmp\0\0\0\0\0${XMP}`);
   const chunk = new Uint8Array(body.length + 8);
   const view = new DataView(chunk.buffer);

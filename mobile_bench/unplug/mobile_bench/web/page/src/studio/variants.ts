@@ -1,4 +1,4 @@
-// Which weights a generator draws with: the base's own, or a variant that lies beside its files; and which packs the words can switch on.
+// Which weights a generator draws with: the base's own, or a variant that lies next to its files; and which packs the words can switch on.
 import { type Defaults, defaultsOf, packsOf, type Pipeline } from "../draw/pipeline";
 import { el } from "../ui/dom";
 import { select, type Select } from "./fields";

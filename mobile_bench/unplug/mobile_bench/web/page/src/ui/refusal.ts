@@ -9,7 +9,7 @@ interface Words {
   todo: string;
 }
 
-const ASK = "Ask whoever gave you the file for the signed bundle, or open it with the app that it belongs to.";
+const ASK = "Ask the sender of the file for the signed bundle, or open it with the app that it belongs to.";
 const NEWEST = "Get the newest release from its publisher.";
 const ALTERED: Words = {
   title: "This model was altered",
@@ -43,7 +43,7 @@ const OF_BUNDLES: Record<string, Words> = {
 const INSECURE: Words = {
   title: "This page cannot check models",
   means: "It was changed after it was made, or it did not come over a safe connection.",
-  todo: "Open it over https, or ask whoever runs it to put it up again.",
+  todo: "Open it over https, or ask its operator to put it up again.",
 };
 
 function wordsOf({ why }: Refusal): Words {

@@ -41,7 +41,7 @@ class LiteRt implements Engine {
 const runtime: Runtime = {
   async load({ base, threads, delegate }) {
     const many = delegate === "wasm" && threadsHere(threads) > 1;
-    // In a worker its script looks for WebAssembly beside the worker, and its threads for their script.
+    // In a worker its script looks for WebAssembly next to the worker, and its threads for their script.
     const script = `${base}litert/litert_wasm_threaded_internal.js`;
     const found = { locateFile: (name: string) => `${base}litert/${name}`, ...(many ? { mainScriptUrlOrBlob: script } : {}) };
     (self as unknown as { Module: unknown }).Module = found;

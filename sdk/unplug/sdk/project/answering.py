@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from unplug.core import InputError, UnplugError, counted, hold, is_there, make_folder
+from unplug.core import InputError, UnplugError, cache_alone, counted, hold, is_there, make_folder
 from unplug.plugins import load_checkpoint
 from unplug.sdk import journey
 from unplug.sdk.forgetting.tasks import task_of
@@ -38,6 +38,10 @@ Say = Callable[[str], None]
 HERE = "this machine"
 FORGOTTEN = ("released", "answered")
 LETTER = "answer.md"
+
+
+class NothingToAnswer(InputError):
+    """No request is open that the data hold whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +183,9 @@ def plan_answer(project: ProjectFolder) -> AnswerPlan:
     )
 
 
-def _nothing(queue: Queue) -> InputError:
+def _nothing(queue: Queue) -> NothingToAnswer:
     why = "no request is open" if not queue.waiting() else "; ".join(queue.waiting())
-    return InputError("nothing to answer", why, "`unplug request add PERSON` adds one")
+    return NothingToAnswer("nothing to answer", why, "`unplug request add PERSON` adds one")
 
 
 def _begins(state: ProjectState) -> str:
@@ -195,6 +199,9 @@ def answer(project: ProjectFolder, *, show: bool, say: Say) -> Answered:
     """See `Project.answer`."""
     make_folder(project.folder / HIDDEN, 0o700)
     with hold(project.folder / HIDDEN / "answer"):
+        if "caches" in project.settings.evidence.purge:
+            with cache_alone():
+                pass  # who uses the cache is told before the work
         ledger = open_ledger()
         coming = _Next(project, ledger)
         requests, queue = coming.open()

@@ -367,10 +367,10 @@ def erasure(runner: Runner, sizes: Sizes, minutes: float | None) -> None:
     study, word = runner.out / "erasure", "eye patch"
     start, device = "benchmarks.studies erasure", ("--device", runner.device)
     some = ("--steps", sizes.taught, "--pictures", sizes.cell, *device, "--seed", 1, "--out", study)
-    some = (*some, "--judge-steps", sizes.presence)
-    runner.start("taught", f"{start} taught", *some)
+    judges = ("--judge-steps", sizes.presence)
+    runner.start("taught", f"{start} taught", *some, *judges)
     runner.wait("taught")
-    runner.start("oracle", f"{start} taught", "--without", word, *some)
+    runner.start("oracle", f"{start} taught", "--without", word, *some, *judges)
     runner.wait("oracle")
     named = [part for name in sizes.erasing or sorted(ERASURES) for part in ("--method", name)]
     base, oracle = (folder_of(study, without) for without in ((), (word,)))

@@ -251,7 +251,7 @@ def _origin(dataset: Dataset, split: Split, done: Trained, device: torch.device)
 
 _CARD = """\
 ---
-library_name: diffusers
+library_name: unplug-sdk
 tags: [unplug, conditioning-plugin, t2i-adapter, on-device]
 ---
 # Conditioning plugin, {kind}, {size} px ({role})

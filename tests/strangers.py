@@ -108,7 +108,7 @@ class Upward(nn.Module):
         return answer
 
 
-NOT_PLAIN = "its kernel is no parameter of a plain convolution"
+NOT_PLAIN = "its kernel is not a parameter of a plain convolution"
 KERNELS: dict[str, tuple[Any, int, tuple[str, ...]]] = {
     "shared": (lambda: of_case("int8-shared-conv"), 1, ("c: its kernel is used 3 times",)),
     "weight norm": (lambda: Layered(wrap=weight_norm), 3, ()),

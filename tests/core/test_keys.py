@@ -60,7 +60,7 @@ def test_what_is_missing_broken_or_another_is_one_clear_error(place: Path, tmp_p
     key = operator_key()
     with pytest.raises(
         InputError,
-        match=rf"it is the key {key.id}, .* under the key 0123456789abcdef\. Use the key of whoever",
+        match=rf"it is the key {key.id}, .* under the key 0123456789abcdef\. Use the key that",
     ):
         operator_key("0123456789abcdef")
     for text in (
@@ -70,7 +70,7 @@ def test_what_is_missing_broken_or_another_is_one_clear_error(place: Path, tmp_p
         f"unplug-key/1 {'a' * 64}\nmore",
     ):
         place.write_text(text)
-        with pytest.raises(InputError, match="it is no key of unplug"):
+        with pytest.raises(InputError, match="it is not a key of unplug"):
             operator_key()
 
 

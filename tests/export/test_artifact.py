@@ -124,7 +124,7 @@ def test_missing_files_and_others(artifact: Artifact) -> None:
     refused(folder, r"a folder, and no exported file. Name the files in it, say age\.fp32\.onnx")
     refused(
         folder / "bench.json",
-        r"bench\.json: it is no exported file, nor the card of one: there is no bench beside",
+        r"bench\.json: it is neither an exported file nor the card of one \(bench is missing",
     )
     refused(folder / "none.onnx", "no such file")
     card_path(artifact.path).unlink()
@@ -151,12 +151,12 @@ def tensor(**change: Any) -> Callable[[dict[str, Any]], None]:
                 ({"sha256": "z" * 64}, "not 64 hexadecimal digits"),
                 ({"bytes": 0}, "its size of 0 bytes"),
                 ({"bytes": 2**60}, "its size of"),
-                ({"target": "../x"}, "is no name of a target"),
+                ({"target": "../x"}, "is not the name of a target"),
             ]
         ),
         (lambda card: card["iospec"].update(inputs=[]), "tensors are missing"),
         (lambda card: card["iospec"]["outputs"][0].update(name="image"), "share a name"),
-        (tensor(name="a b"), "'a b' is no name of a tensor"),
+        (tensor(name="a b"), "'a b' is not the name of a tensor"),
         (tensor(dtype="object"), "unknown type 'object'"),
         (tensor(shape=[1, 3, 0, 4]), "impossible shape"),
         (tensor(shape=[1, 3, 2**40, 4]), "impossible shape"),

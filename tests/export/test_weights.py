@@ -147,7 +147,7 @@ def test_a_package_cannot_point_outside_itself(by_name: Files, tmp_path: Path) -
     assert len(name) == len(evil)
     model.write_bytes(model.read_bytes().replace(name, evil))
     (tmp_path / "secret").write_bytes(b"x" * 4096)
-    with pytest.raises(ArtifactError, match="no file of this package"):
+    with pytest.raises(ArtifactError, match="not a file of this package"):
         stored_weights(replace(source, path=copy))
 
 

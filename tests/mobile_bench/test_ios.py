@@ -161,7 +161,7 @@ def test_a_number_that_is_named(report: Path, coreml: Artifact) -> None:
         (FACTS, "results.0.predict.mean", "has nothing there"),
         (FACTS, "results.7", "has nothing there"),
         (FACTS, "name", "neither a number"),
-        ({"median": -1.0}, "median", "-1000 ms is no latency"),
+        ({"median": -1.0}, "median", "-1000 ms is not a latency"),
     ],
 )
 def test_what_is_not_named_is_not_guessed(

@@ -131,7 +131,7 @@ def test_what_calibrates_was_read_and_the_plugins_numbers_were_not() -> None:
                 ({"value": 3.0, "verified": False}, "nobody checked"),
                 ({"value": None, "verified": True}, "verified without a number"),
                 ({"value": None, "verified": False, "note": ""}, "does not say why"),
-                ({"value": -1.0}, "no positive number"),
+                ({"value": -1.0}, "not a positive number"),
                 ({"source": "nowhere"}, "no source 'nowhere'"),
                 ({"threads": 0}, "threads 0"),
                 ({"unit": "furlongs"}, "does not follow its schema"),

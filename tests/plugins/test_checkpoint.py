@@ -240,25 +240,25 @@ def test_missing_parts_are_named_and_a_missing_record_is_empty(folder: Path) -> 
 @pytest.mark.parametrize("claimed", [None, 7, "0" * 64])
 def test_a_record_describes_the_weights_beside_it_or_is_refused(folder: Path, claimed: Any) -> None:
     edit_json(folder / "unplug.json", weights_sha256=claimed)
-    refused(folder, "describes other weights than those beside it")
+    refused(folder, "describes other weights than those next to it")
 
 
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        ({"cost": 3}, "cost is no object"),
-        ({"cost": {"wall_s": "long"}}, "cost.wall_s is no number"),
-        ({"cost": {"wall_s": -1}}, "cost.wall_s is no number"),
-        ({"seed": 1e30}, "seed is no whole number"),
-        ({"seed": 10**30}, "seed is no whole number"),
-        ({"seed": True}, "seed is no whole number"),
-        ({"forget": {"cost": {"retrain": []}}}, "cost.retrain is no object"),
-        ({"lineage": None}, "lineage is no object"),
-        ({"lineage": {"original": ["a"]}}, "lineage.original is no text"),
-        ({"history": {}}, "history is no list"),
-        ({"split": "none"}, "split is no object"),
-        ({"recipe": [1]}, "recipe is no object"),
-        ({"role": 1}, "role is no text"),
+        ({"cost": 3}, "cost is not an object"),
+        ({"cost": {"wall_s": "long"}}, "cost.wall_s is not a number"),
+        ({"cost": {"wall_s": -1}}, "cost.wall_s is not a number"),
+        ({"seed": 1e30}, "seed is not a whole number"),
+        ({"seed": 10**30}, "seed is not a whole number"),
+        ({"seed": True}, "seed is not a whole number"),
+        ({"forget": {"cost": {"retrain": []}}}, "cost.retrain is not an object"),
+        ({"lineage": None}, "lineage is not an object"),
+        ({"lineage": {"original": ["a"]}}, "lineage.original is not a text"),
+        ({"history": {}}, "history is not a list"),
+        ({"split": "none"}, "split is not an object"),
+        ({"recipe": [1]}, "recipe is not an object"),
+        ({"role": 1}, "role is not a text"),
     ],
 )
 def test_a_record_of_another_shape(folder: Path, change: dict[str, Any], place: str) -> None:

@@ -31,7 +31,7 @@ def write_array(path: Path, shape: tuple[int, ...], dtype: str, blocks: Iterable
 
     Args:
         path: the file; its folder is made.
-        shape, dtype: of the whole.
+        shape, dtype: the shape and type of the whole array.
         blocks: its parts along the first axis, in order, or single rows.
 
     Raises:

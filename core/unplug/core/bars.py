@@ -34,7 +34,7 @@ class _Log(io.TextIOBase):
 
 
 class _Lines(tqdm):  # type: ignore[misc]
-    monitor_interval = 0  # no thread beside our work, which may fork
+    monitor_interval = 0  # no thread next to our work, which may fork
 
 
 def progress(
@@ -46,16 +46,16 @@ def progress(
     total: int | None = None,
     done: int = 0,
 ) -> Any:
-    """A tqdm bar; where standard error is no terminal and no notebook, a line every `EVERY` seconds
-    instead.
+    """A tqdm bar; where standard error is neither a terminal nor a notebook, a line every `EVERY`
+    seconds instead.
 
     Args:
-        items: to be iterated over, or None where `update` counts.
-        label: in front.
+        items: the items to iterate over, or None where `update` counts.
+        label: the text in front.
         show: False for silence.
-        unit: what is counted, in the singular.
-        total: of them; default: the items' length where they have one.
-        done: of them before.
+        unit: the thing counted, in the singular.
+        total: the number of items (default: the length of `items`, if it has one).
+        done: the number of items done before.
 
     Example:
         >>> [value for value in progress([1, 2], label="count", show=False)]

@@ -26,7 +26,7 @@ FOLDERS = {
     "diffusion": re.compile(r"(latents|text|condition|judge)-\S+|\.condition-\S+\.partial"),
     "web-page": re.compile(r"[0-9a-f]{12}"),
 }
-"""Of the cache, and what lies in them; beside them lie decoded pictures alone."""
+"""The cache's folders with other contents; the others hold decoded pictures alone."""
 
 _used: tuple[Path, int] | None = None
 _FOLDER = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_DIRECTORY", 0)

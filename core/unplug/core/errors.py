@@ -19,7 +19,7 @@ UnplugError                     exit 2: what, why, what to do, in one line
 ├── InsufficientMemoryError     the estimate says the step would not fit
 ├── Interrupted                 exit 130: Ctrl-C
 │   └── Terminated              exit 143: SIGTERM
-└── CheckFailed                 exit 1: everything ran, and the answer is no
+└── CheckFailed                 exit 1: everything ran, and the answer is "no"
     ├── BudgetExceeded          a method spent more than it was given
     └── GateFailed              a release gate does not hold
 """
@@ -41,7 +41,7 @@ class UnplugError(Exception):
     Args:
         what: the thing that failed, named as the user knows it.
         why: the reason found.
-        fix: what to do about it.
+        fix: advice: the next step.
 
     Example:
         >>> str(UnplugError("forget.txt", "names 2 unknown samples", "Check the ids"))
@@ -168,7 +168,7 @@ class Terminated(Interrupted):
 
 
 class CheckFailed(UnplugError):
-    """Everything ran, and the answer is no."""
+    """Everything ran, and the answer is "no"."""
 
     exit_code = 1
 

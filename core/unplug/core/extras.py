@@ -52,7 +52,7 @@ def extra_of(error: ImportError, asked_by: str | None = None) -> MissingExtraErr
     package is installed.
 
     Args:
-        error: of an import.
+        error: the error of an import.
         asked_by: the extra of the command that was given: named instead where it installs all that
             is missing.
 

@@ -51,7 +51,7 @@ def json_sha256(facts: Any) -> str:
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file, as 64 hexadecimal digits; `InputError` for what is no regular file or
+    """SHA-256 of a file, as 64 hexadecimal digits; `InputError` unless it is a regular file or
     beyond 64 GiB.
     """
     digest = hashlib.sha256()

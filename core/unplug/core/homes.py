@@ -62,7 +62,7 @@ def lasting_place(what: str, variable: str, base: str, below: str) -> Path:
         what: that lies there, for the message.
         variable: the environment variable that names another place for it alone.
         base: the variable of the XDG base directories.
-        below: where in a home, if that one is not set.
+        below: the path below the home folder, used if that variable is not set.
 
     Raises:
         OutputError: it is not set, and there is no home.

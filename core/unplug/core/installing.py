@@ -38,7 +38,7 @@ def install_weights(version: str, *, again: bool = False) -> str:
     """The command that installs the weights that ship, from where unplug came from.
 
     Args:
-        version: of them.
+        version: the version of the weights.
         again: also over the same version, whose files are no longer what they were.
     """
     force = "--force-reinstall --no-deps " if again else ""

@@ -88,17 +88,17 @@ def read_secret(path: Path) -> str:
 
 
 def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKey:
-    """The key of whoever runs this; made at its first use, in a file that its owner alone can read
+    """The key of the user; made at its first use, in a file that its owner alone can read
     (0600).
 
     Args:
         expect: `OperatorKey.id` of the key that a record was written under; None takes any.
-        make: where none is, make one although a ledger is there, whose requests another one may be
-            for.
+        make: whether to make a key where none is, although a ledger is there whose requests may
+            need another key.
 
     Raises:
-        InputError: the file is no key, or not the expected one, or others can read it; or there is
-            none, and a certain one is expected or a ledger is there.
+        InputError: the file is not a key, or not the expected one, or others can read it; or there
+            is none, and a certain one is expected or a ledger is there.
         OutputError: there is none, and none can be written.
     """
     path = key_file()
@@ -118,11 +118,11 @@ def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKe
     sweep(path.parent)  # of what a killed process left that made one
     match = FORM.fullmatch(read_secret(path))
     if match is None:
-        raise InputError(str(path), "it is no key of unplug", f"Restore it from a copy; {WHERE}")
+        raise InputError(str(path), "it is not a key of unplug", f"Restore it from a copy; {WHERE}")
     key = OperatorKey(secret=bytes.fromhex(match[1]))
     if expect not in (None, key.id):
         why = f"it is the key {key.id}, and a record names people by digests under the key {expect}"
-        raise InputError(str(path), why, f"Use the key of whoever wrote the record; {WHERE}")
+        raise InputError(str(path), why, f"Use the key that the record was written with; {WHERE}")
     return key
 
 

@@ -1,4 +1,4 @@
-"""Lazy package doors: the stub beside ``__init__.py`` is the one list of public names.
+"""Lazy package doors: the stub next to ``__init__.py`` is the one list of public names.
 
 `lazy_loader` does the same; it is written out here because the training core must import on servers
 where only torch, numpy and a few others are installed.

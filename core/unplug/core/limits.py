@@ -37,7 +37,7 @@ FAMILIAR = (
 
 
 def memory_for(*files: Path) -> int:
-    """Bytes that a child which opens these files may take; 0 is no limit.
+    """Bytes that a child which opens these files may take; 0 sets no limit.
 
     4 GiB, 64 MiB a core, and 16 times the size of the files, or what ``UNPLUG_CHILD_MEMORY_GIB``
     says.

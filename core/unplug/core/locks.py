@@ -1,4 +1,4 @@
-"""One writer an ``--out``: a lock file beside it, which the kernel frees when its process ends,
+"""One writer per ``--out``: a lock file next to it, which the kernel frees when its process ends,
 however that happens.
 """
 
@@ -37,15 +37,15 @@ _held: ContextVar[frozenset[str]] = ContextVar("held", default=frozenset())
 
 @contextlib.contextmanager
 def hold(path: Path) -> Iterator[None]:
-    """Has a place for results to itself; what dead writers left beside it is swept and put right
+    """Has a place for results to itself; what dead writers left next to it is swept and put right
     first.
 
-    Whoever has it may hold it again (a release holds what its trainings hold). Of the processes of
+    Its holder may hold it again (a release holds what its trainings hold). Of the processes of
     one distributed training (``RANK`` above 0) only the first holds: they write one result
     together.
 
     Args:
-        path: a file or folder to be; the lock is ``.NAME.lock`` beside it, removed at the end.
+        path: a file or folder to be; the lock is ``.NAME.lock`` next to it, removed at the end.
 
     Raises:
         OutputError: another process or thread has it, and since when; or nothing can be written

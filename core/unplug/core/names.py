@@ -62,7 +62,7 @@ _PADDED = re.compile(
 
 def name_form(name: str) -> str:
     """The form in which names are compared: Unicode's NFC, nothing invisible around them, also
-    behind ``subject:``.
+    after ``subject:``.
 
     Forget files, the command line, the ledger and requests over HTTP use this one, so that a name
     means the same everywhere. Two names that differ otherwise, say in capital letters or in
@@ -216,7 +216,7 @@ def checked_names(
     every door makes.
 
     Args:
-        names: as they were given.
+        names: the names as given.
         known: those of the data in which they will be looked for; None checks no more than their
             form.
         places: say which ones the data lack, and not only how many.

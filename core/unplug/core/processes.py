@@ -82,7 +82,7 @@ class Child:
     each other.
 
     Args:
-        environment: variables that the process gets beside this one's.
+        environment: variables that the process gets besides this one's.
 
     Example:
         >>> with Child() as child:
@@ -216,14 +216,14 @@ def call_in_child(
     """Calls ``package.module:function`` with a `Job` in a fresh Python process.
 
     Args:
-        function: where the function lives; it takes a `unplug.core.worker.Job` and returns a
+        function: the address of the function; it takes a `unplug.core.worker.Job` and returns a
             `Reply`.
         values: JSON-ready arguments.
         arrays: arguments that go by file; the child maps them into memory and copies nothing.
         what: the work, named as the user knows it; opens every error message.
         timeout: seconds after which the child is killed.
         memory: bytes that the child may take (`memory_for` says how many for a file from outside);
-            0 is no limit.
+            0 sets no limit.
         progress: told what the child reports.
         cancel: when set, from another thread, the child is killed.
 
@@ -308,7 +308,7 @@ def map_in_children(
         calls: the values of each call.
         workers: processes.
         timeout: seconds after which a call's process is killed.
-        memory: bytes that each process may take; 0 is no limit.
+        memory: bytes that each process may take; 0 sets no limit.
 
     Raises:
         UnplugError: see `call_in_child`; of the first call that failed. The others are killed.
@@ -335,7 +335,7 @@ def map_in_children(
 
 
 def write_message(path: Path, value: dict[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Writes JSON and, beside it, one ``.npy`` file an array; never pickled."""
+    """Writes JSON and, next to it, one ``.npy`` file an array; never pickled."""
     import numpy as np
 
     files = {}
@@ -482,7 +482,7 @@ def error_tail(log: Path) -> str:
     if fatal:
         start = fatal[-1]
     elif traced:
-        # The exception's own line is the first one behind its traceback that is not indented.
+        # The exception's own line is the first one after its traceback that is not indented.
         start = next(
             (i for i in range(traced[-1] + 1, len(lines)) if not lines[i].startswith(" ")),
             traced[-1],

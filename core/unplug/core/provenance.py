@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 VERSION = "0.1.0"
-"""Of unplug; the distribution takes it from here, so that a checkout that nobody installed knows it
-as well.
+"""The version of unplug; the distribution takes it from here, so that a checkout that nobody
+installed knows it as well.
 """
 PACKAGES = ("torch", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub")
 

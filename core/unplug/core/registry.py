@@ -17,7 +17,7 @@ class Registry(Generic[T]):
     """Names to lazily imported objects; third parties add theirs through an entry point.
 
     Args:
-        kind: what is registered, in the singular ("method"); used in messages.
+        kind: the kind of object registered, in the singular ("method"); used in messages.
         targets: name to the object (no text), or to ``"package.module:Object"``, which is imported
             when it is asked for.
         group: entry-point group that is read on first use, for example ``unplug.methods``.

@@ -35,7 +35,7 @@ def open_regular(
         path: the file; links are followed.
         max_bytes: larger files are refused unread. Sparse ones count with the size that they claim.
         error: the type to raise.
-        too_large: what to do about one that is too large.
+        too_large: advice for a file that is too large.
 
     Raises:
         InputError: of type `error`: it is missing, cannot be read, is a folder, a device or a pipe,

@@ -1,10 +1,10 @@
-"""Results at their place: written beside it, on the disk, then there at once; a result is never
+"""Results at their place: written next to it, on the disk, then there at once; a result is never
 half there, and never gone.
 
-What is unfinished lies in a hidden folder beside the result (`temporaries`). A result that replaces
-an older one changes places with it in one step. Where a system cannot exchange names the old one is
-moved to ``.NAME.replaced`` first; a process that is killed in between leaves it there, and the next
-`hold` or write of the same place moves it back.
+What is unfinished lies in a hidden folder next to the result (`temporaries`). A result that
+replaces an older one changes places with it in one step. Where a system cannot exchange names the
+old one is moved to ``.NAME.replaced`` first; a process that is killed in between leaves it there,
+and the next `hold` or write of the same place moves it back.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _modes(folder: Path, *, private: bool) -> tuple[int, int]:
     probe.touch()
     mode = PRIVATE_FILE | stat.S_IMODE(probe.stat().st_mode)
     probe.unlink()
-    # A folder is entered by whoever may read it: r of group and others becomes x as well.
+    # A folder is entered by all who may read it: r of group and others becomes x as well.
     return mode, PRIVATE_FOLDER | mode | (mode & 0o044) >> 2
 
 
@@ -126,8 +126,8 @@ def atomic_path(path: Path, *, private: bool | None = None) -> Iterator[Path]:
             is for the umask to say. None is what `private_results` says.
 
     Raises:
-        OutputError: the place is taken by something that is no file, cannot be written, or the disk
-            is full.
+        OutputError: the place is taken by something that is not a file, cannot be written, or the
+            disk is full.
 
     Example:
         >>> with atomic_path(Path("/tmp/unplug-doc.txt")) as temporary:
@@ -204,7 +204,7 @@ def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
 
     Args:
         folder: exists; folders in it that are replaced were checked, see `check_replaceable`.
-        name: what the temporary folder is called after.
+        name: a name for the temporary folder to contain.
 
     Raises:
         OutputError: a place is taken, cannot be written, or the disk is full.
@@ -224,7 +224,7 @@ def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _set_modes(folder: Path, modes: tuple[int, int]) -> None:
-    """Of all that lies in a folder."""
+    """Sets the modes of all that lies in a folder."""
     for entry in folder.rglob("*"):
         if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
             entry.chmod(modes[entry.is_dir()])

@@ -123,8 +123,8 @@ def why_missing(path: Path) -> Told | None:
     """What is to be said of a file that is not there while something is that stands for it, else
     None: then it is just missing.
 
-    That is a link to nothing (git-annex, the hub's cache), what DVC notes beside it, or what iCloud
-    leaves.
+    That is a link to nothing (git-annex, the hub's cache), what DVC notes next to it, or what
+    iCloud leaves.
     """
     with contextlib.suppress(OSError, ValueError):
         if path.exists():
@@ -169,7 +169,7 @@ def check_content(path: Path, error: type[InputError] = InputError, *, text: boo
     """Refuses a file that stands for another one, before a library opens it.
 
     Args:
-        path: of the file; whatever else is wrong with it is left to whoever opens it.
+        path: the file's path; any other fault of the file is left to its reader.
         error: the type to raise.
         text: it may be a text, a page or empty: it is refused for a pointer alone.
 

@@ -23,16 +23,16 @@ TRIES = 10
 
 
 class JsonLines:
-    """Lines behind a head that says of which benchmark; one process at a time has the file. Without
+    """Lines after a head that says of which benchmark; one process at a time has the file. Without
     a path it keeps nothing.
 
-    A line that a killed process left unfinished is cut off, a line that is no JSON passed over, and
-    a file with another head or of over `MAX_BYTES` set aside under a numbered name: nothing whole
-    is ever lost.
+    A line that a killed process left unfinished is cut off, a line that is not JSON passed over,
+    and a file with another head or of over `MAX_BYTES` set aside under a numbered name: nothing
+    whole is ever lost.
 
     Args:
         path: the file; its folder is made.
-        head: what makes a benchmark the same, JSON-ready.
+        head: the facts that identify a benchmark, JSON-ready.
         say: takes a line for the user.
 
     Raises:
@@ -85,7 +85,7 @@ class JsonLines:
             raise
 
     def _read(self, raw: io.FileIO, head: Mapping[str, Any]) -> str | None:
-        """Reads what is there and goes to its end, behind the head at least; or says what else it
+        """Reads what is there and goes to its end, after the head at least; or says what else it
         is.
         """
         first = _line(head)
@@ -157,7 +157,7 @@ def _line(value: Any) -> bytes:
 
 
 def _is_head_alone(begun: bytes, own: Mapping[str, Any]) -> bool:
-    """Whether it is a head as ours, of whatever benchmark, with no line behind it: there is nothing
+    """Whether it is a head as ours, of whatever benchmark, with no line after it: there is nothing
     to keep.
     """
     with contextlib.suppress(ValueError, RecursionError):
@@ -183,7 +183,7 @@ def _hold(path: Path) -> io.FileIO:
 
     Raises:
         InputError: another process has it.
-        OSError: it is no file, or cannot be opened.
+        OSError: it is not a file, or cannot be opened.
     """
     for _ in range(TRIES):
         # A pipe would be waited for without O_NONBLOCK.

@@ -40,7 +40,7 @@ BACKENDS: dict[str, Any] = {
     **{f"torch.backends.{name}.fp32_precision": "ieee" for name in EXACT},
 }
 UNSET = "none"
-"""Of a precision that nobody chose, which is the exact one."""
+"""The precision that nobody chose, which is the exact one."""
 
 
 def settled(function: Callable[P, R]) -> Callable[P, R]:

@@ -13,7 +13,7 @@ OFF = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "DO_NOT_TRACK": "1",  # https://donottrack.sh, for whoever comes next
+    "DO_NOT_TRACK": "1",  # https://donottrack.sh, the common variable
 }
 """Environment variables, read by those packages while they are imported."""
 

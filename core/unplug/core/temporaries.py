@@ -19,9 +19,11 @@ from pathlib import Path
 from .errors import OutputError
 
 ENDING = ".unplug-tmp"
-"""Of every temporary folder of ours, here and in ``$TMPDIR``; nothing else is ever swept."""
+"""The ending of every temporary folder of ours, here and in ``$TMPDIR``; nothing else is ever
+swept.
+"""
 MAX_NAME_BYTES = (
-    150  # of a result within a hidden name: file systems end at 255, and something is put behind it
+    150  # of a result within a hidden name: file systems end at 255, and something is put after it
 )
 TRIES = 10
 
@@ -47,8 +49,8 @@ def try_lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool |
     """Takes the advisory lock of an open file or folder, until it is closed or its process ends.
 
     Args:
-        handle: of the open file or folder.
-        shared: with all others who take it so.
+        handle: the handle of the open file or folder.
+        shared: whether others may hold the same shared lock.
         wait: until who has it lets go of it.
 
     Returns:
@@ -91,8 +93,8 @@ def temporary_folder(prefix: str, place: Path | None = None) -> Iterator[Path]:
     is swept by the next process.
 
     Args:
-        prefix: what its name begins with.
-        place: where; None takes `temporary_place`.
+        prefix: the start of its name.
+        place: the folder to make it in; None takes `temporary_place`.
 
     Raises:
         OSError: it cannot be made.

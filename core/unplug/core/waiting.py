@@ -2,7 +2,7 @@
 is loaded.
 
 At the end of each parallel loop the threads of libgomp spin: on idle cores nothing is faster.
-Beside other work a spinning thread holds the core that the thread it waits for needs, and a step
+Next to other work a spinning thread holds the core that the thread it waits for needs, and a step
 takes many times as long (docs/install.md). Threads that sleep instead (``OMP_WAIT_POLICY=passive``)
 cost some time on idle cores. So the cores are looked at once, by this process and by each child,
 before torch reads the variable. The number of threads stays as it is: it decides the last bits of
@@ -25,7 +25,7 @@ POLICY = "OMP_WAIT_POLICY"
 CHOSEN = "UNPLUG_CHOSE_WAITING"
 """Says that a process of ours set `POLICY`, and no user: a child looks again."""
 USERS = (POLICY, "GOMP_SPINCOUNT", "OMP_NUM_THREADS")
-"""Whoever sets one of these has chosen."""
+"""A user who sets one of these has chosen."""
 SAMPLE_S = 0.1
 """Ten ticks of the clock that Linux counts a core's work with; importing torch takes seconds."""
 BUSY_CORES = 0.5
@@ -40,7 +40,7 @@ def core_ticks(text: str, allowed: Iterable[int]) -> tuple[int, int]:
     """Ticks that the allowed cores worked and all of their ticks, since the machine started.
 
     Args:
-        text: what ``/proc/stat`` holds.
+        text: the text of ``/proc/stat``.
         allowed: numbers of the cores.
 
     Example:

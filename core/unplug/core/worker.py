@@ -33,7 +33,7 @@ class Job:
         folder: the job's temporary folder; the parent removes it.
         values: JSON arguments.
         arrays: named arrays, mapped read-only from files.
-        kept: what functions keep for later calls of the same process.
+        kept: objects that functions keep for later calls of the same process.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ def answer(folder: Path, kept: dict[str, Any]) -> None:
 
 def main(folder: Path) -> int:
     """Answers the calls whose folders stdin names, one a line, until it closes."""
-    # what a package leaves behind when a file kills it goes with the parent's folder
+    # what a package leaves when a file kills it goes with the parent's folder
     tempfile.tempdir = str(folder)
     _load_triton_first()
     calls, idle, kept = SimpleQueue[str | None](), threading.Event(), dict[str, Any]()

@@ -1,4 +1,4 @@
-"""Artifacts: one exported file and, beside it, the card that says what it is (``<file>.json``).
+"""Artifacts: one exported file and, next to it, the card that says what it is (``<file>.json``).
 
 A card and its file may come from anywhere, so `load_artifact` trusts neither.
 """
@@ -76,19 +76,20 @@ class Card:
         schema: always ``unplug-artifact/1``.
         target: name in TARGETS.
         precision: name in PRECISIONS.
-        file: name of the artifact beside the card.
-        sha256: of the file, or of the folder's tree.
-        bytes: of all its files.
+        file: name of the artifact next to the card.
+        sha256: the hash of the file, or of the folder's tree.
+        bytes: the size of all its files.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
         iospec: its named tensors.
         config: the model's configuration, enough to use the artifact without torch.
-        checkpoint_sha256: of the weights that it was made from.
-        calibration: what its conversion looked at, or None.
+        checkpoint_sha256: the hash of the weights that it was made from.
+        calibration: the calibration data of its conversion, or None.
         minimum_ios: the oldest iOS that a Core ML file is made for, or None.
         flops: floating-point operations of one forward pass (two a multiply-accumulate), or None if
             not counted.
-        parameters: of the model that take part in a forward pass, or None if not counted.
-        versions: of Python, unplug and the converter's packages.
+        parameters: the number of model parameters that take part in a forward pass, or None if not
+            counted.
+        versions: the versions of Python, unplug and the converter's packages.
         seconds: wall time to convert and write this precision; 0 in a bundle, where no times are
             signed.
         prepare_seconds: wall time, before that, that all precisions of the target shared; 0 in a
@@ -130,7 +131,7 @@ def card_path(path: Path) -> Path:
 
 
 def write_card(path: Path, card: Card) -> Artifact:
-    """Writes the card beside the artifact at `path`, atomically.
+    """Writes the card next to the artifact at `path`, atomically.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -185,7 +186,7 @@ def _check_exists(file: Path, given: Path) -> None:
     check_there(file, ArtifactError)
     if not file.exists():
         if given.exists():
-            why = f"it is no exported file, nor the card of one: there is no {file.name} beside it"
+            why = f"it is neither an exported file nor the card of one ({file.name} is missing)"
             raise ArtifactError(str(given), why, EXPORTED)
         raise ArtifactError(str(given), "no such file", EXPORTED)
     if file.is_dir() and not (card_path(file).is_file() or (file / "Manifest.json").is_file()):
@@ -209,7 +210,7 @@ def _card_problems(card: Card, file: Path) -> Iterator[str]:
         yield f"its size of {card.bytes} bytes is outside 1 to {MAX_ARTIFACT_BYTES}"
     for text in (card.target, card.precision, card.model_type):
         if not _FILE.fullmatch(text):
-            yield f"{text[:200]!r} is no name of a target, a precision or a model"
+            yield f"{text[:200]!r} is not the name of a target, a precision or a model"
     tensors = (*card.iospec.inputs, *card.iospec.outputs)
     if (
         not card.iospec.inputs
@@ -223,8 +224,8 @@ def _card_problems(card: Card, file: Path) -> Iterator[str]:
 
 
 def _config_problems(card: Card) -> Iterator[str]:
-    """Of what runs on pictures read from the configuration: borders of age groups, one more than
-    there are groups.
+    """Problems of what runs on pictures read from the configuration: borders of age groups, one
+    more than there are groups.
     """
     if "age_edges" not in card.config:
         return
@@ -246,7 +247,7 @@ def _config_problems(card: Card) -> Iterator[str]:
 def _tensor_problems(tensor: TensorSpec) -> Iterator[str]:
     name = tensor.name[:200]
     if not _NAME.fullmatch(tensor.name):
-        yield f"{name!r} is no name of a tensor"
+        yield f"{name!r} is not the name of a tensor"
     if tensor.dtype not in DTYPES:
         yield f"tensor {name!r} has the unknown type {tensor.dtype[:200]!r}"
     elif (
@@ -296,6 +297,6 @@ def _tree(folder: Path) -> list[Path]:
             raise ArtifactError(
                 str(folder),
                 f"it holds more than {MAX_TREE_FILES} files",
-                "This is no artifact of unplug",
+                "This is not an artifact of unplug",
             )
     return files

@@ -27,8 +27,8 @@ from .tensors import random_inputs
 AXIS = "batch"
 SAMPLES = 3
 MIN_DB = 60.0
-"""Of a batch against single runs of the file as it came. They differ in the order of sums alone; a
-graph that mixes its samples, or norms over them, is far below.
+"""The PSNR of a batch against single runs of the file as it came. They differ in the order of sums
+alone; a graph that mixes its samples, or norms over them, is far below.
 """
 
 
@@ -36,7 +36,7 @@ def free_batch(artifact: Artifact, out: Path) -> float:
     """Writes a copy of an ONNX artifact that takes any number of samples.
 
     Args:
-        artifact: of the target onnx, static batch of one.
+        artifact: an ONNX artifact with a static batch of one.
         out: the file to write.
 
     Returns:
@@ -44,13 +44,13 @@ def free_batch(artifact: Artifact, out: Path) -> float:
         old one.
 
     Raises:
-        ArtifactError: it is no ONNX file with a batch of one, or cannot be run.
+        ArtifactError: it is not an ONNX file with a batch of one, or cannot be run.
         ConversionError: with a batch it answers otherwise than sample by sample.
         MissingExtraError: `onnx` is not installed.
     """
     firsts = {tensor.shape[:1] for tensor in artifact.card.iospec.inputs}
     if artifact.card.target != "onnx" or firsts != {(1,)}:
-        why = "it is no ONNX file with a batch of one"
+        why = "it is not an ONNX file with a batch of one"
         raise ArtifactError(str(artifact.path), why, "Give one that `unplug export` wrote")
     require_modules(["onnx", "onnxruntime"], "onnx")
     reply = call_in_child(

@@ -1,4 +1,4 @@
-"""Bias correction: rounded kernels shift the mean of every channel behind them, and a bias shifts
+"""Bias correction: rounded kernels shift the mean of every channel after them, and a bias shifts
 it back.
 
 Shapes: N calibration samples, C output channels. Imported in child processes only: it needs torch.
@@ -24,14 +24,15 @@ from unplug.plugins import DepthwiseConv2d
 from .watching import watched
 
 LEVELS = 127
-"""Of an int8 kernel on either side of zero, but for a target that has ``kernel_levels`` of its own.
+"""The levels of an int8 kernel on either side of zero, but for a target that has ``kernel_levels``
+of its own.
 """
 PLAIN = (nn.Conv2d, DepthwiseConv2d)
 """Kinds of layers that convolve with the kernel that they hold."""
 SMALLEST = 1e-30
-"""Of a sum of squares that something is divided by: an untrained plugin gives zeros."""
+"""The smallest sum of squares to divide by: an untrained plugin gives zeros."""
 Key = int | str
-"""Of a kernel: its address, or the path of the module in which it is computed."""
+"""A kernel: its address, or the path of the module in which it is computed."""
 CONVOLUTION, TRANSPOSED = torch.ops.aten.convolution.default, 6
 """The operator that every convolution ends in, and the place of the argument that says whether it
 is transposed.
@@ -42,7 +43,7 @@ def folded(model: nn.Module) -> nn.Module:
     """A copy in eval mode whose batch norms are folded into the convolutions in front of them.
 
     Args:
-        model: any module; norms are found where a Sequential has them directly behind a
+        model: any module; norms are found where a Sequential has them directly after a
             convolution. One without running statistics stays.
 
     Example:
@@ -94,12 +95,12 @@ def rounded(weight: Tensor, levels: int = LEVELS) -> Tensor:
 
     w_c = s_c round(w_c / s_c), s_c = max|w_c| / levels
 
-    A factor of each channel, such as that of a batch norm behind it, changes nothing but the
+    A factor of each channel, such as that of a batch norm after it, changes nothing but the
     scales.
 
     Args:
         weight: output channels first.
-        levels: on either side of zero.
+        levels: the number of levels on either side of zero.
 
     Example:
         >>> rounded(torch.tensor([[127.0, 0.6], [0.0, 0.0]])).tolist()
@@ -128,7 +129,7 @@ class Corrected:
 @dataclass(kw_only=True)
 class _Seen:
     """What the convolutions of one forward did, by their kernels: how often each was used, where
-    first, the mean behind it.
+    first, the mean after it.
     """
 
     uses: Counter[Key] = field(default_factory=Counter)
@@ -141,7 +142,7 @@ def corrected(model: nn.Module, inputs: Sequence[Tensor], levels: int = LEVELS) 
     """A copy whose biases make up for what rounding the kernels to int8 will do to the means of
     channels.
 
-    b_c <- b_c - (E[y'_c] - E[y_c]), layer by layer in the order in which they run, with y' behind
+    b_c <- b_c - (E[y'_c] - E[y_c]), layer by layer in the order in which they run, with y' after
     all layers rounded so far.
 
     The kernels themselves stay as they are: the target rounds those of convolutions, to the same
@@ -151,9 +152,9 @@ def corrected(model: nn.Module, inputs: Sequence[Tensor], levels: int = LEVELS) 
     rounded network come nearer to the exact ones for it.
 
     Args:
-        model: in eval mode, with a forward over `inputs`; any norms.
+        model: a model in eval mode, with a forward over `inputs`; any norms.
         inputs: calibration samples, N of each, in the order of the forward.
-        levels: of the target's kernels, see `rounded`.
+        levels: the levels of the target's kernels, see `rounded`.
 
     Reference:
         Nagel et al., Data-Free Quantization through Weight Equalization and Bias Correction, 2019,
@@ -218,7 +219,7 @@ def _reason(uses: int) -> str:
     return (
         f"its kernel is used {uses} times"
         if uses > 1
-        else "its kernel is no parameter of a plain convolution"
+        else "its kernel is not a parameter of a plain convolution"
     )
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint beside its artifacts: its own outputs, which parity compares against, and itself in
+"""A checkpoint next to its artifacts: its own outputs, which parity compares against, and itself in
 an artifact's place.
 """
 
@@ -28,11 +28,11 @@ class Reference:
     """The outputs of a checkpoint on some inputs.
 
     Args:
-        checkpoint_sha256, model_type: of the checkpoint.
-        outputs: by name.
+        checkpoint_sha256, model_type: the checkpoint's hash and model type.
+        outputs: the outputs by name.
         halves: the outputs in half precision, see `unplug.export.halves`, or None where nobody
             asked.
-        trouble: what overflows in it, or None.
+        trouble: the tensor that overflows in it, or None.
     """
 
     checkpoint_sha256: str

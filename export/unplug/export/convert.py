@@ -19,8 +19,9 @@ from .targets.base import TargetSource
 from .tensors import check_inputs, relaid
 
 SAMPLES = 32
-"""That correct biases, in one pass. More were measured to give no better ones: 32 and 512 faces of
-UTKFace left 0.01 of the 0.08 years that rounding had added to the error of a "small" age predictor.
+"""Samples that correct biases, in one pass. More were measured to give no better ones: 32 and 512
+faces of UTKFace left 0.01 of the 0.08 years that rounding had added to the error of a "small" age
+predictor.
 """
 
 

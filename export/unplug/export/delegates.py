@@ -21,7 +21,8 @@ class Coverage:
     Args:
         file, delegate: which.
         whole: the delegate takes every operator.
-        placement: what the runtime tells of it, or None where it did not open the file.
+        placement: the runtime's own account of the placement, or None where it did not open the
+            file.
         reason: why not, in the delegate's words, or None.
     """
 
@@ -43,7 +44,7 @@ def coverage(artifact: Artifact, delegate: str) -> Coverage:
     """Opens an artifact on a delegate and counts what went there.
 
     Args:
-        artifact: of a target whose runtime has this delegate.
+        artifact: an artifact whose target's runtime has this delegate.
         delegate: one of the runtime's `delegates`.
 
     Raises:

@@ -107,8 +107,8 @@ def export_checkpoint(
         out: the folder for ``<model_type>.<precision><suffix>`` files and their cards.
         calibration: input name to array of N samples, for precisions that look at some; never of
             what was forgotten.
-        layout: of images in the files; "NHWC" is what phones have. Calibration samples are NCHW
-            always.
+        layout: the layout of images in the files; phones have "NHWC". Calibration samples are
+            always NCHW.
         ios: the oldest iOS that Core ML files shall run on, one of `targets.base.IOS`.
         progress: called with (artifacts done, artifacts in all, what is being done).
         workers: targets converted at the same time; each takes up to 0.7 GB.

@@ -1,4 +1,4 @@
-"""Counting the arithmetic of a model. Imported in child processes and beside torch only."""
+"""Counting the arithmetic of a model. Imported in child processes and only where torch is."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Halves:
     `unplug.export.mil` reads Core ML files.
 
     Args:
-        model: in eval mode, float32; it stays as it is.
+        model: a float32 model in eval mode; it is not changed.
 
     Example:
         >>> class Square(nn.Module):

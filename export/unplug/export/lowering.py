@@ -35,7 +35,7 @@ BROKEN = (
 )
 """What converters raise at an operator that they lack, or have for other arguments."""
 ROUNDS = 4
-"""Of lowering: what an operator is taken apart into may hold others that are lacking."""
+"""Rounds of lowering: what an operator is taken apart into may hold others that are lacking."""
 HELD = ("node", "n", "fx_node")
 """What converters call the operator that they are at, in their own variables."""
 WAY_OUT = "Write the layer in other operators, or export to another target"
@@ -45,7 +45,7 @@ def lowered(program: Any, knows: Callable[[str], bool]) -> Any:
     """An exported program whose operators the converter has.
 
     Args:
-        program: from `torch.export.export`.
+        program: a program from `torch.export.export`.
         knows: whether the converter has an operator of this name, for any arguments.
     """
     program = program.run_decompositions(REWRITES)
@@ -73,7 +73,7 @@ def converted(convert: Callable[[Any], Any], program: Any, what: str) -> Any:
     that goes.
 
     Args:
-        convert: from a program.
+        convert: a function that converts a program.
         program: see `lowered`.
         what: is made, for the error's line.
 
@@ -199,13 +199,13 @@ def _node_of(error: BaseException, program: Any) -> fx.Node | None:
 
 
 def _outside(length: int, kernel: int, stride: int, pad: int, dilation: int, ceil: bool) -> int:
-    """How far the last window reaches behind the padding of one side, 0 without `ceil`."""
+    """How far the last window reaches beyond the padding of one side, 0 without `ceil`."""
     span = dilation * (kernel - 1) + 1
     steps = (length + 2 * pad - span) / stride
     count = (math.ceil(steps) if ceil else math.floor(steps)) + 1
     if (
         ceil and (count - 1) * stride >= length + pad
-    ):  # a window that begins in the padding behind is left out
+    ):  # a window that begins in the padding after is left out
         count -= 1
     return max(0, (count - 1) * stride + span - length - 2 * pad)
 
@@ -272,7 +272,7 @@ def avg_pool2d(
     count_pad: bool = True,
     divisor: Any = None,
 ) -> Any:
-    """The mean of each window: what lies behind the padding is not counted, with `ceil`, nor what a
+    """The mean of each window: what lies beyond the padding is not counted, with `ceil`, nor what a
     divisor leaves out.
     """
     if stride and not ceil and divisor is None:
@@ -368,7 +368,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     ATEN.constant_pad_nd.default: lambda x, sides, value=0: pad(x, sides, "constant", value),
     ATEN.alias.default: lambda x: x,
 }
-"""Of what converters have for some arguments only."""
+"""Rewrites of operators that converters have for some arguments only."""
 OTHERWISE: dict[Any, Callable[..., Any]] = {
     ATEN.adaptive_max_pool2d.default: adaptive_max_pool2d,
     ATEN.fmod.Scalar: fmod,
@@ -385,4 +385,4 @@ OTHERWISE: dict[Any, Callable[..., Any]] = {
         x.mean(dim, how.get("keepdim", False)),
     ),
 }
-"""Of what some converters lack, and PyTorch takes apart into what they lack too."""
+"""Rewrites of what some converters lack, and PyTorch takes apart into what they lack too."""

@@ -18,7 +18,7 @@ class Difference:
         exact: every element is equal.
         psnr_db: see `psnr_db`; None where it is infinite (exact) or undefined.
         max_abs_error: largest absolute difference, or None where a value is not finite.
-        cosine: of the angle between both as vectors, or None where it is undefined.
+        cosine: the cosine of the angle between both as vectors, or None where it is undefined.
         reason: why the two cannot be compared, or None.
     """
 

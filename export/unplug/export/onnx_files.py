@@ -53,7 +53,7 @@ def _search(raw: mmap.mmap, path: Path) -> str | None:
             raise ArtifactError(
                 str(path),
                 f"its graph has more than {MAX_MESSAGES} parts",
-                "This is no artifact of unplug",
+                "This is not an artifact of unplug",
             )
         if kind == "tensor":
             if (name := _external_name(raw, start, end)) is not None:
@@ -67,7 +67,7 @@ def _search(raw: mmap.mmap, path: Path) -> str | None:
 
 
 def _external_name(raw: mmap.mmap, start: int, end: int) -> str | None:
-    """Of a tensor with data elsewhere: it says so, or names a place for them."""
+    """The name of a tensor with data elsewhere: it says so, or names a place for them."""
     name, elsewhere = "", False
     for number, wire, first, last in _fields(raw, start, end):
         if number == NAME and wire == BYTES:

@@ -56,12 +56,12 @@ class ParityRow:
         psnr_db: 20 log10(max|reference| / rmse) over the batch; None when exact, undefined or not
             run.
         exact: every element equals the reference's.
-        max_abs_error, cosine: over the batch; None when undefined or not run.
-        runtime, runtime_version: what ran it, or would have.
-        arithmetic: in what that computed on this machine, and by which kernels; None where it was
+        max_abs_error, cosine: the worst over the batch; None when undefined or not run.
+        runtime, runtime_version: the runtime that ran it, or would have.
+        arithmetic: the arithmetic that computed it on this machine, and the kernels; None if it was
             not run or does not tell.
-        half_psnr_db: where that widens half precision: of the checkpoint in half precision, by
-            torch; None if it is not finite.
+        half_psnr_db: the PSNR of the checkpoint in half precision, by torch, where that widens the
+            tolerance; None if it is not finite.
     """
 
     file: str
@@ -88,7 +88,7 @@ class TaskDelta:
 
     Args:
         file: the artifact.
-        unit: of the errors: "years", or "loss".
+        unit: the unit of the errors: "years" or "loss".
         samples: that were compared.
         error, checkpoint_error: means.
         delta: mean of the differences, sample by sample.
@@ -111,14 +111,14 @@ class ParityReport:
 
     Args:
         schema: always ``unplug-parity/1``.
-        checkpoint_sha256: of the reference's weights.
-        model_type: of the reference.
+        checkpoint_sha256: the hash of the reference's weights.
+        model_type: the model type of the reference.
         inputs_sha256: `digest_inputs` of what went in.
         samples: N.
         rows: artifacts in the order given, outputs in IOSpec order.
-        versions: of Python, unplug, torch and the runtimes.
-        git_revision: of this code, or None outside a git checkout.
-        task: errors in the task beside them, where they were asked for.
+        versions: the versions of Python, unplug, torch and the runtimes.
+        git_revision: the git revision of this code, or None outside a git checkout.
+        task: errors in the task as well, where they were asked for.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -168,7 +168,7 @@ def measure_parity(
     """Compares artifacts with the checkpoint that they were made from.
 
     Args:
-        artifacts: of one model.
+        artifacts: artifacts made from one model.
         checkpoint: the folder; an artifact made from other weights fails, however near its numbers
             are.
         inputs: name to array of N samples; see `random_inputs`.
@@ -288,11 +288,11 @@ def judged_row(
     """The row of an output that something computed.
 
     Args:
-        card: of the artifact.
+        card: the artifact's card.
         output: its name.
-        reference: of the checkpoint that it should be like.
-        value: what was computed.
-        runtime, version: what ran it.
+        reference: the checkpoint's reference outputs.
+        value: the computed value.
+        runtime, version: the runtime that ran it.
     """
     wanted = reference.outputs[output]
     difference = compare(wanted, value)

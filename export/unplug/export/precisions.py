@@ -32,7 +32,7 @@ class Precision:
     """How an artifact holds and computes numbers.
 
     Args:
-        name: as in the file name and on the command line.
+        name: the name in file names and on the command line.
         min_psnr_db: parity against the checkpoint that every output must reach, in dB.
         description: one line for lists and cards.
         calibration: samples that its conversion looks at: "needed" for the ranges of activations;

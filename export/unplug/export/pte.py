@@ -1,7 +1,7 @@
 """What an ExecuTorch program (``.pte``) says of itself: which delegates and which operators its
 method ``forward`` calls.
 
-A flatbuffer, and behind it segments with the delegates' own data. It is read field by field, by
+A flatbuffer, and after it segments with the delegates' own data. It is read field by field, by
 their numbers in ExecuTorch's ``program.fbs``: the package's own reader builds objects of the whole
 file. Imported in child processes only.
 """
@@ -21,7 +21,7 @@ from .readers import AGAIN, bounded
 IDENTIFIER, HEADER = b"ET", b"eh00"
 """At bytes 4 and 8 of the file."""
 SEGMENT_BASE = 24
-"""Byte of the header's last field: behind the magic at 8, its own length at 12 and the program's
+"""Byte of the header's last field: after the magic at 8, its own length at 12 and the program's
 size at 16.
 """
 XNNPACK, XNNPACK_HEADER = "XnnpackBackend", b"XH00"
@@ -106,7 +106,7 @@ def read_calls(path: Path) -> Calls:
     """Reads the instructions of the method ``forward``.
 
     Raises:
-        ArtifactError: this is no ExecuTorch program that can be read.
+        ArtifactError: this is not an ExecuTorch program that can be read.
     """
     content = path.read_bytes()
     if content[4:6] != IDENTIFIER:
@@ -148,7 +148,7 @@ def _instructions(path: Path, plan: PteTable) -> Iterator[tuple[int, Any]]:
 
 
 def _data(program: PteTable, delegate: PteTable, content: bytes) -> bytes:
-    """The delegate's own data: in the flatbuffer, or in a segment behind it."""
+    """The delegate's own data: in the flatbuffer, or in a segment after it."""
     place = delegate.table(1)
     location, index = place.number(0, "<b"), place.number(1, "<I")
     if location == INLINE:

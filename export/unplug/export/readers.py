@@ -40,10 +40,10 @@ class Stored:
     """One constant of an artifact, as its bytes are.
 
     Args:
-        name: in the file.
+        name: the name in the file.
         codes: the stored numbers in their own type and shape; four-bit ones as one byte each,
             bfloat16 as uint16.
-        quantized: an integer code stands for a weight (a scale belongs to it), so that it is no
+        quantized: an integer code stands for a weight (a scale belongs to it), so that it is not an
             index or shape.
     """
 
@@ -165,7 +165,7 @@ def read_litert(path: Path) -> dict[str, Array]:
     """Weights by tensor name; those of further subgraphs carry the subgraph's number.
 
     Raises:
-        ArtifactError: this is no flatbuffer that can be read.
+        ArtifactError: this is not a flatbuffer that can be read.
     """
     from ai_edge_litert import schema_py_generated as schema
 
@@ -204,7 +204,7 @@ def _litert_constants(path: Path, content: bytes, schema: Any) -> Iterator[Store
 
 
 def _buffer(path: Path, content: bytes, buffer: Any) -> memoryview | None:
-    """What a buffer holds, inside the flatbuffer or behind it."""
+    """What a buffer holds, inside the flatbuffer or after it."""
     if buffer.Offset() > 1:
         end = buffer.Offset() + buffer.Size()
         if end > len(content):
@@ -231,7 +231,7 @@ def read_onnx(path: Path) -> dict[str, Array]:
     ever followed.
 
     Raises:
-        ArtifactError: this is no ONNX file that can be read.
+        ArtifactError: this is not an ONNX file that can be read.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -280,11 +280,11 @@ COREML_WEIGHTS = (
 
 
 def read_coreml(path: Path) -> dict[str, Array]:
-    """Weights by the name of the operator's output, the argument behind it where it is not the
+    """Weights by the name of the operator's output, the argument after it where it is not the
     plain value.
 
     Raises:
-        ArtifactError: this is no ML Program that can be read.
+        ArtifactError: this is not an ML Program that can be read.
     """
     package = Package(path)
     try:

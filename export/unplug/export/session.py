@@ -52,12 +52,12 @@ class Session:
     or the end of this process.
 
     Args:
-        artifact: from `load_artifact` or `export_checkpoint`.
+        artifact: an artifact from `load_artifact` or `export_checkpoint`.
         runtime: name in RUNTIMES; default: see `runtime_of`.
         delegate: one of the runtime's `delegates`; default: its first.
         threads: CPU threads.
-        child: whose process runs it, where sessions of one runtime share theirs, one after another;
-            default: one of its own.
+        child: the child process that runs it; sessions of one runtime may share one and take turns
+            (default: a process of its own).
 
     Raises:
         InputError: no such runtime or delegate, or it cannot run on this machine.

@@ -85,9 +85,9 @@ def relaid(
     """Named arrays with their axes in the order of other specs of the same tensors.
 
     Args:
-        specs: what the arrays follow.
+        specs: the present specs of the arrays.
         arrays: name to array of N samples.
-        wanted: what they shall follow.
+        wanted: the wanted specs.
 
     Example:
         >>> spec = TensorSpec(name="x", shape=(1, 3, 2, 2), layout="NCHW")
@@ -110,7 +110,7 @@ def random_inputs(iospec: IOSpec, samples: int, seed: int) -> dict[str, Array]:
     Args:
         iospec: the named tensors.
         samples: N, at least 1.
-        seed: of numpy's default generator; the same seed gives the same arrays.
+        seed: the seed of numpy's default generator; the same seed gives the same arrays.
 
     Raises:
         InputError: N below 1, or an integer tensor without a range.

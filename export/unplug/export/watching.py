@@ -57,8 +57,8 @@ def watched(model: nn.Module, inputs: Sequence[Tensor], see: See) -> Any:
     Attention is taken apart into its products, as converters do.
 
     Args:
-        model: in eval mode.
-        inputs: in the order of the forward.
+        model: a model in eval mode.
+        inputs: the inputs in the order of the forward.
         see: called with (path, operator, arguments, named arguments).
 
     Example:

@@ -32,8 +32,8 @@ def stored_weights(artifact: Artifact) -> dict[str, Array]:
     codes.
 
     Args:
-        artifact: from `load_artifact` or `export_checkpoint`; its target's reader runs in a child
-            process.
+        artifact: an artifact from `load_artifact` or `export_checkpoint`; its target's reader runs
+            in a child process.
 
     Returns:
         Name to array. Scalars, shapes and indices are left out; four-bit codes come as one byte

@@ -27,10 +27,10 @@ class PublishedSource:
     """Where numbers stand.
 
     Args:
-        title: of the page, paper or file.
-        url: of it.
+        title: the title of the page, paper or file.
+        url: the web address.
         published: its date (year, month or day), or None where it tells none.
-        commit: of the repository, where it is a file in one.
+        commit: the commit of the repository, if it is a file in one.
     """
 
     title: str
@@ -44,23 +44,23 @@ class PublishedRow:
     """One number that somebody published.
 
     Args:
-        series: what it is a baseline of.
-        model: as the source calls it.
+        series: the series that it is a baseline of.
+        model: the source's name for the model.
         device: phone, board or accelerator card; None where the number belongs to none.
         accelerator: "cpu", "gpu", "nnapi", "npu" or "coreml"; None where the source does not tell.
         software: runtime, as far as told.
-        precision: as the source calls it, or None.
+        precision: the source's name for the precision, or None.
         numeric: arithmetic that it means: "float" or "int8"; None where neither.
         threads: CPU threads, or None where not told.
         input_size: side of the square input, or None.
         macs: multiply-accumulates of one run, or None.
-        parameters: of the model, or None.
+        parameters: the number of the model's parameters, or None.
         value: the number; None where it could not be read in its source.
-        unit: of the number.
-        measures: what the number is of.
+        unit: the unit of the number.
+        measures: the quantity measured.
         source: key of `Baselines.sources`.
         verified: whether the number was read in its source.
-        note: what a reader must know.
+        note: a caveat for readers.
     """
 
     series: Series
@@ -102,7 +102,7 @@ class Baselines:
     Args:
         schema: always ``unplug-baselines/1``.
         retrieved: day on which the sources were read.
-        sources: by key.
+        sources: the sources by key.
         rows: the numbers.
     """
 
@@ -140,7 +140,7 @@ def load_baselines(path: Path = SHIPPED) -> Baselines:
 
 def _problems(baselines: Baselines) -> Iterator[str]:
     if not _DATE.fullmatch(baselines.retrieved):
-        yield f"{baselines.retrieved[:40]!r} is no date"
+        yield f"{baselines.retrieved[:40]!r} is not a date"
     for key, source in baselines.sources.items():
         if not source.title or not source.url.startswith("https://"):
             yield f"source {key[:40]!r} lacks a title or an https address"
@@ -163,7 +163,7 @@ def _row_problems(row: PublishedRow, baselines: Baselines) -> Iterator[str]:
     if not row.verified and not row.note:
         yield "it does not say why there is no number"
     if row.value is not None and not (math.isfinite(row.value) and row.value > 0):
-        yield f"{row.value} is no positive number"
+        yield f"{row.value} is not a positive number"
     for name in ("threads", "input_size", "macs", "parameters"):
         if (value := getattr(row, name)) is not None and value < 1:
             yield f"{name} {value}"

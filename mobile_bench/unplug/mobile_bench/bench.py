@@ -50,11 +50,11 @@ def bench_artifacts(
     """Times artifacts side by side, on one device or on several at once.
 
     Args:
-        artifacts: from `unplug.export`.
-        on: names in DEVICES, with a place behind a colon where there are several of one kind:
+        artifacts: artifacts from `unplug.export`.
+        on: names in DEVICES, with a place after a colon where there are several of one kind:
             ``"adb:SERIAL"``.
         plan: threads, warm-ups, runs, cold starts; default: `Plan()`.
-        runtime: what runs them; default: each target's own.
+        runtime: the runtime that runs them (default: each target's own).
         delegates: each artifact on each of them that its runtime has, on every device; default: the
             runtime's first, in a browser all.
         inputs: name to array of N samples, taken in turn; default: two random samples a model.
@@ -155,7 +155,7 @@ def _failed(artifact: Artifact, place: str, order: DeviceOrder, reason: str) -> 
 
 
 def journals(out: Path, places: Sequence[str]) -> list[Path]:
-    """The journals beside a report, one a device.
+    """The journals next to a report, one a device.
 
     Example:
         >>> journals(Path("bench.json"), ["adb:1.2.3.4:5555"])[0].name

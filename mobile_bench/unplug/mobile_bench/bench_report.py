@@ -33,19 +33,19 @@ class Repeat:
             the tool that ran it, or a sustained run, keeps their summary only.
         enqueue_ms, read_back_ms: medians of handing the inputs over and of copying the outputs out,
             timed apart.
-        pending_ms: how much longer the copying takes behind a run than behind another copying: work
+        pending_ms: how much longer the copying takes after a run than after another copying: work
             that the call left.
-        summary: of the timed runs.
+        summary: the summary of the timed runs.
         compared: runs whose outputs were looked at; 0 where nobody did.
         parity_db: PSNR of the worst output of those against the reference; None when exact or
             undefined.
         parity_reason: why the outputs are too far from the reference, or None when they are near
             enough.
-        delegate_got: what ran the operators in this cold start.
+        delegate_got: the delegate that ran the operators in this cold start.
         thermal, temperature_c, battery_percent, charging, clock_mode: the device's state right
             before.
-        thermal_after, temperature_after_c: right behind.
-        energy_mj: per run, or None where the device does not tell.
+        thermal_after, temperature_after_c: right after.
+        energy_mj: the energy per run, or None where the device does not tell.
     """
 
     started_s: float = 0.0
@@ -77,8 +77,8 @@ class Window:
     Args:
         start_s, end_s: since its first timed run.
         count: runs that ended in it.
-        p50, p95: of them, in milliseconds.
-        temperature_c: at its end, or None.
+        p50, p95: percentiles of its runs, in milliseconds.
+        temperature_c: the temperature at its end, or None.
     """
 
     start_s: float
@@ -96,44 +96,45 @@ class BenchRow:
     Args:
         file, model_type, model_sha256, artifact_sha256, target, precision: the artifact; the
             model's hash is its weights'.
-        bytes: of the artifact.
+        bytes: the size of the artifact.
         where: "device", "emulated" or "host".
         device, soc, os, gpu_driver: the machine.
-        runtime, runtime_version, threads: what ran it.
+        runtime, runtime_version, threads: the runtime that ran it, and its threads.
         delegate_asked, delegate_got, nodes_delegated, nodes_total, partitions: see
             `unplug.export.runtime.base.Placement`.
         status: "ok", "failed" or "not_run".
         valid: whether the row may be ranked.
         reasons: why it may not, or why it was not run.
-        warnings: what a reader should know of a row that is valid all the same.
+        warnings: warnings about a row that is valid all the same.
         mode: "burst": repeats x iterations; "sustained": one cold start at full load.
         warmup, iterations: untimed and timed runs of each repeat.
-        timed_until: what the clock waited for: the call's return, or the outputs, where calls
-            return early.
+        timed_until: the event at which the clock stopped: the call's return, or the outputs where
+            calls return early.
         init_ms_cold, first_inference_ms, enqueue_ms, read_back_ms: medians over the repeats.
         init_ms_cached: load with the runtime's compilation cache filled.
         repeats: each with its raw latencies.
-        summary: of the latencies of all repeats together.
+        summary: the summary of the latencies of all repeats together.
         median_ms: geometric mean of the repeats' medians: what is compared and ranked.
         median_ci95_ms: its interval over cold starts; None for a single one.
         spread: (largest - smallest) / smallest median of the repeats.
-        drift: by which share runs became slower from the first to the last of a cold start, on
+        drift: the share by which runs became slower from the first to the last of a cold start, on
             average.
         drift_ci95: its interval over cold starts.
-        outlier_share: of runs far above their repeat's median, see
+        outlier_share: the share of runs far above their repeat's median, see
             `unplug.mobile_bench.statistics.outlier_share`.
-        curve: of a sustained run, in windows of equal length.
-        peak_memory_bytes: of a process that loads and runs the artifact, in a pass of its own that
-            is not timed.
-        base_memory_bytes: of that process before it loads the artifact, runtime imported.
-        energy_mj: per run, median over the repeats; of the host its CPU packages', other work
-            included.
+        curve: the windows of a sustained run, of equal length.
+        peak_memory_bytes: the peak memory of a process that loads and runs the artifact, in a
+            separate pass that is not timed.
+        base_memory_bytes: the memory of that process before it loads the artifact, with the runtime
+            imported.
+        energy_mj: the energy per run, median over the repeats; on the host it is the CPU packages',
+            other work included.
         thermal_before, thermal_during, thermal_after: the device's word before, at its worst, and
             at the end.
-        thermal_gate: what waiting for a cool device came to.
+        thermal_gate: the result of waiting for a cool device.
         battery_percent, charging, clock_mode: power state at the start.
-        battery_after_percent: at the end; in between each repeat has its own.
-        interruptions: what went wrong on the way and was made good.
+        battery_after_percent: the battery's charge at the end; each repeat has its own too.
+        interruptions: faults on the way that were made good.
         parity_reference: "checkpoint", or "first_run" when none was given: the untimed pass of the
             same artifact.
         inputs_sha256: `unplug.export.digest_inputs` of what went in.
@@ -202,7 +203,7 @@ class BenchRow:
 
     @property
     def ranked(self) -> bool:
-        """Whether its latency may stand beside others': valid, of a real machine, in bursts."""
+        """Whether its latency may be compared with others': valid, of a real machine, in bursts."""
         return self.valid and self.mode == "burst" and self.where != "emulated"
 
     @property
@@ -220,9 +221,9 @@ class BenchReport:
     Args:
         schema: always ``unplug-bench/1``.
         rows: one an artifact, in the order given.
-        seed: of the inputs, of the order of the repeats and of the bootstrap.
-        versions: of Python, unplug and the runtimes.
-        git_revision: of this code, or None outside a git checkout.
+        seed: the seed of the inputs, of the order of the repeats and of the bootstrap.
+        versions: the versions of Python, unplug and the runtimes.
+        git_revision: the git revision of this code, or None outside a git checkout.
     """
 
     __pydantic_config__: ClassVar = STRICT

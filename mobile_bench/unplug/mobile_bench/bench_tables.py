@@ -50,7 +50,7 @@ COLUMNS = (
     "reasons",
     "warnings",
 )
-"""Of the CSV, in order: numbers in full precision, empty where nobody measured."""
+"""The columns of the CSV, in order: numbers in full precision, empty where nobody measured."""
 FORMULA = re.compile(r"[=+\-@\t\r\n]")
 """What a spreadsheet takes for a formula at the head of a cell, or strips to find one."""
 

@@ -46,7 +46,7 @@ class Ratio:
     """New over old latency, with an interval.
 
     Args:
-        value: of the geometric means of the repeats' medians.
+        value: the ratio of the geometric means of the repeats' medians.
         low, high: ends of the interval.
     """
 
@@ -91,8 +91,8 @@ class Comparison:
 
     Args:
         schema: always ``unplug-bench-comparison/1``.
-        fail_above: of the gate, a share.
-        level: of the intervals, all rows together.
+        fail_above: the gate's limit, a share.
+        level: the level of the intervals, all rows together.
         changes: rows that are in both.
         only_old, only_new: files of rows that are in one alone.
         unchecked: files of valid rows of the old report that no row of the new one could be
@@ -131,8 +131,8 @@ def compare_reports(
 
     Args:
         old, new: reports of one device.
-        fail_above: above 0; the slow-down that must not go through.
-        level: of the intervals, all rows together.
+        fail_above: the smallest slow-down to refuse, above 0.
+        level: the level of the intervals, all rows together.
 
     Example:
         >>> empty = BenchReport(rows=(), seed=0, versions={}, git_revision=None)

@@ -34,7 +34,7 @@ from .statistics import summarize
 from .validity import THROTTLING
 
 MAX_TRIES = 3
-"""Of one cold start on a device that vanishes; then it is the artifact's doing."""
+"""The most tries of one cold start on a device that vanishes; then it is the artifact's doing."""
 AGAIN_S = 1.0
 SOFTWARE = re.compile(r"swiftshader|llvmpipe|lavapipe|adapterType=CPU", re.IGNORECASE)
 
@@ -44,12 +44,12 @@ class DriveEntry:
     """What has been measured of one job so far.
 
     Args:
-        job: what is measured.
+        job: the job measured.
         failure: the error that ended it, or None.
         untimed: the pass for memory and outputs.
         records: cold starts by their turn.
         resumed: how many of them are of an earlier run.
-        interruptions: what went wrong since the last record.
+        interruptions: faults since the last record.
     """
 
     job: BenchJob
@@ -69,7 +69,7 @@ def drive(device: Driven, order: DeviceOrder, place: str) -> tuple[BenchRow, ...
 
     Args:
         device: it is driven from here.
-        order: what is asked for.
+        order: the order to measure.
         place: name of the device for the journal.
 
     Returns:
@@ -336,7 +336,7 @@ def is_hot(state: State, plan: Plan) -> bool:
 
 
 def worst(outcomes: list[str]) -> str | None:
-    """Of several cold starts' outcomes.
+    """The worst of several cold starts' outcomes.
 
     Example:
         >>> worst(["open", "waited 9 s until 38.0 °C", "open"])

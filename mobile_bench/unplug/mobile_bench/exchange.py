@@ -44,10 +44,10 @@ class Exchange:
     """The state of one benchmark in a browser.
 
     Args:
-        jobs: what is asked for.
-        expected: what each job's outputs should be, N samples; None where it is not run.
+        jobs: the jobs to run.
+        expected: the expected outputs of each job, N samples; None where it is not run.
         plan: how it is timed.
-        where: where rows are taken, if that is known here.
+        where: the place where rows are taken, if it is known here.
         journal: keeps rows, under `rows_head`; None keeps none.
         auto: whether the page starts without a press.
     """
@@ -98,7 +98,7 @@ class Exchange:
         """Keeps what has been measured of one job so far; a later row of it takes its place.
 
         Raises:
-            ReportError: it is no row of this job.
+            ReportError: it is not a row of this job.
         """
         row = self._checked(number, raw)
         with self._lock:

@@ -11,7 +11,7 @@ from unplug.export import Artifact, Session
 from .devices.bench_device import BenchJob, DeviceOrder, Runs
 
 NO_RUNTIME = "none"
-"""Of a file that nothing on the device runs."""
+"""The runtime of a file that nothing on the device runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class RunsFiles:
     """Runs files by their suffix, as a browser or an app does.
 
     Args:
-        name: of what does, for messages.
+        name: the name of the browser or app, for messages.
         by_suffix: suffix of a file to its runtime.
         by_runtime: runtime to its delegates.
     """
@@ -55,8 +55,8 @@ def plan_jobs(device: Runs, order: DeviceOrder, *, every: bool = False) -> list[
     """Every artifact on every delegate that was asked for and that its runtime has.
 
     Args:
-        device: what is to run them.
-        order: what is asked for.
+        device: the device that is to run them.
+        order: the order to measure.
         every: all delegates where none is named; or else the runtime's first.
 
     Raises:

@@ -26,11 +26,11 @@ class JournalRecord:
 
     Args:
         job, turn: which; turns count from 1.
-        repeat, curve: what was measured.
+        repeat, curve: the measurement.
         nodes_delegated, nodes_total, partitions: see `unplug.export.runtime.base.Placement`.
         timed_until: see `BenchRow`.
-        gate: what waiting for a cool device came to before it.
-        interruptions: what went wrong on the way to it.
+        gate: the result of waiting for a cool device before it.
+        interruptions: faults on the way to it.
         adapter: see `unplug.export.runtime.base.Placement`.
     """
 

@@ -65,7 +65,7 @@ def judge(
     """The worst of some outputs against the reference.
 
     Args:
-        job: what was run.
+        job: the job that ran.
         wanted: name to what the outputs should be, N samples.
         outputs: sample and outputs of runs.
     """

@@ -42,9 +42,9 @@ def check_received(
 
     Args:
         raw: ``unplug-bench/1`` as JSON.
-        jobs: what was asked for; each row must be of one of them, none of two.
+        jobs: the jobs to measure; each row must belong to one of them, and no two rows to the same.
         plan: how.
-        where: where the rows were taken, if that is known better here than there.
+        where: the place where the rows were taken, if it is known better here than there.
 
     Raises:
         ReportError: another schema version, unknown fields, numbers that cannot be, or a row of
@@ -66,7 +66,7 @@ def read_row(raw: bytes) -> BenchRow:
     """One row as JSON, its fields and their types checked and nothing else.
 
     Raises:
-        ReportError: it is no row.
+        ReportError: it is not a row.
     """
     head = {"schema": SCHEMA, "seed": 0, "versions": {}, "git_revision": None}
     return _read(json.dumps({**head, "rows": [_json(raw, ROW)]}).encode(), ROW).rows[0]
@@ -78,8 +78,7 @@ def check_row(
     """A row of one job as this side would have written it.
 
     Args:
-        row: from outside; of what it says only the measurements and the names of the device are
-            taken.
+        row: a row from outside; only its measurements and the names of the device are taken.
         job, plan, where: see `check_received`.
         what: its name in errors.
 

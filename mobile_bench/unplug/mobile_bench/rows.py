@@ -44,12 +44,12 @@ class Taken:
 
     Args:
         repeats: its cold starts, at least one.
-        curve: of a sustained run.
+        curve: the windows of a sustained run.
         untimed: the pass for memory, or None where there is none.
         after: the device's state at the end.
         placement: fields of a row that tell what ran the operators, and `timed_until`.
-        gate: what waiting for a cool device came to.
-        interruptions: what went wrong on the way.
+        gate: the result of waiting for a cool device.
+        interruptions: faults on the way.
         load: see `unplug.mobile_bench.validity.warnings`.
         peak_flops: see `Driven.peak_flops`.
     """
@@ -69,8 +69,8 @@ def measured_row(info: DeviceInfo, job: BenchJob, plan: Plan, taken: Taken) -> B
     """The row of an artifact that was timed.
 
     Args:
-        info: what the device said at the start.
-        job, plan: what was measured and how.
+        info: the device's answer at the start.
+        job, plan: the job and the plan that were measured.
         taken: the measurements.
     """
     flops, memory = job.artifact.card.flops, taken.untimed

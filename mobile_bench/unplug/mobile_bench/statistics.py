@@ -19,7 +19,7 @@ MAX_DRIFT_POINTS = 200  # the slope looks at all pairs of these
 LEVEL = 0.95
 """Probability that an interval should cover what it is of."""
 MAX_EXPONENT = (
-    700.0  # e^700 is 1e304: an end of an interval beyond it says as little, and e^710 is no number
+    700.0  # e^700 is 1e304: an end of an interval beyond it says as little, and e^710 overflows
 )
 
 

@@ -20,8 +20,8 @@ def windows(
 
     Args:
         ends_N: when each run ended, seconds since the first began, ascending.
-        latencies_N: of each run, in milliseconds.
-        count: of the windows.
+        latencies_N: the latency of each run, in milliseconds.
+        count: the number of windows.
 
     Example:
         >>> [window.p50 for window in windows([1.0, 2.0, 3.0, 4.0], [5.0, 5.0, 7.0, 7.0], 2)]

@@ -25,19 +25,19 @@ most of them show some.
 SETTLING_DRIFT = -0.05
 """Shown fall of it that is called a warm-up too short."""
 PENDING_SHARE = 0.10
-"""Of the latency: as much as a read-back may wait for the run before it. A plain copy of the
-outputs waits for nothing.
+"""A share of the latency: as much as a read-back may wait for the run before it. A plain copy of
+the outputs waits for nothing.
 """
 MIN_DELEGATED = 0.5
-"""Of the operators: with fewer the row is the CPU's rather than the accelerator's."""
+"""A share of the operators: with fewer the row is the CPU's rather than the accelerator's."""
 ON_THE_CPU = ("cpu", "xnnpack", "none", "eager", "compiled", "wasm")
 MAX_CLOCK_HZ = (
     6.5e9  # above every CPU on sale; a bound must not depend on what a virtual machine reports
 )
 FLOP_PER_CYCLE = {"fp32": 256.0}
 WIDE_PER_CYCLE = 4096.0
-"""Of one core: two 512-bit units x 32 half-precision lanes x a multiply and an add (fp32 has half
-of it); matrix units do 4,096 in 8 and 16 bits. Bounds that catch work that was not done, not
+"""Limits of one core: two 512-bit units x 32 half-precision lanes x a multiply and an add (fp32 has
+half of it); matrix units do 4,096 in 8 and 16 bits. Bounds that catch work that was not done, not
 estimates of the speed to expect.
 """
 GPU_PEAK = 1e15
@@ -84,12 +84,12 @@ def refusals(
     """Why a row must not be ranked.
 
     Args:
-        repeats: of the row, at least one.
-        delegate_asked: what should have run it.
+        repeats: the row's repeats, at least one.
+        delegate_asked: the delegate that should have run it.
         flop_bound_ms: no run can be faster than this; None where that is unknown.
         delegated: share of the operators that the delegate took, or None.
         sustained: throttling is then what is measured.
-        gate: what waiting for a cool device came to; begins with "gave up" where it did.
+        gate: the result of waiting for a cool device; begins with "gave up" if it never cooled.
     """
     for reason in dict.fromkeys(repeat.parity_reason for repeat in repeats):
         if reason:
@@ -112,7 +112,7 @@ def refusals(
 
 
 def circumstances(repeats: Sequence[Repeat], *, sustained: bool, gate: str | None) -> Iterator[str]:
-    """Of `refusals` those that are nobody's fault but the machine's: another time, the same file
+    """The `refusals` that are nobody's fault but the machine's: another time, the same file
     may do.
     """
     if not sustained:
@@ -163,8 +163,8 @@ def warnings(
         repeats, delegated, sustained: see `refusals`.
         slope: drift over the repeats, or None.
         outliers: share of runs, or None.
-        load: of this machine before the benchmark, in runnable processes; None where it does not
-            matter.
+        load: the load of this machine before the benchmark, in runnable processes; None where it
+            does not matter.
     """
     cores = os.cpu_count() or 1
     if load is not None and load > 0.5 * cores:

@@ -49,8 +49,8 @@ class Adopted:
 
     Args:
         factory: ``timm:NAME``, ``torchvision:NAME`` or ``package.module:factory``.
-        arguments: what it is called with, numbers and texts; a network of a list gets the number of
-            groups beside them.
+        arguments: the arguments of the call, numbers and texts; a network of a list also gets the
+            number of groups.
         mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
         contiguous: it does not take channels-last memory (``view`` of a feature map, say), and
             computes in contiguous one.
@@ -154,7 +154,7 @@ class Adopted:
         with (
             redirect_stdout(sys.stderr),
             away_from_here(),
-        ):  # what other people's code prints is no answer of ours
+        ):  # what other people's code prints is not an answer of ours
             return self._made(
                 LISTS[self.package](name, groups) if self.package in LISTS else self._own(name)
             )
@@ -259,7 +259,7 @@ def _check_listed(package: str, name: str, value: Any) -> None:
 
 
 class Normalized(nn.Module):
-    """A network behind its normalization: logits (B, G) of RGB images (B, 3, H, W) in [0, 1]; see
+    """A network after its normalization: logits (B, G) of RGB images (B, 3, H, W) in [0, 1]; see
     `Adopted`.
 
     Of several answers the first is taken, see `first_answer`: what others are for (auxiliary
@@ -284,7 +284,7 @@ class Normalized(nn.Module):
         return answer
 
     def _apply(self, fn: Any, recurse: bool = True) -> Normalized:
-        """Whoever moves the model asks for channels-last memory: a network that does not take it
+        """Code that moves the model asks for channels-last memory: a network that does not take it
         stays as it is.
         """
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

@@ -39,7 +39,7 @@ def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
 
     Args:
         image_size: side of the input in pixels, 32 to 224.
-        stages: number of stages behind the stem; the first stage always keeps its resolution.
+        stages: number of stages after the stem; the first stage always keeps its resolution.
 
     Returns:
         1 + `stages` strides of 1 or 2.
@@ -71,8 +71,8 @@ class AgePredictor(
         age_centers: G ages in years that the expectation uses; default: the middle of each group.
         dropout: probability in front of the classifier, 0 to 0.9.
         random_features: D, 0 to 4,096.
-        network: of size "adopted": how somebody else's network is built, see `Adopted`; it takes
-            the place of trunk and classifier.
+        network: the network of size "adopted": how to build somebody else's network, see `Adopted`;
+            it replaces trunk and classifier.
 
     Raises:
         InputError: an argument outside its range.
@@ -245,7 +245,7 @@ class AgePredictor(
 
         Args:
             pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
-            subfolder: where in it the model lies.
+            subfolder: the model's folder below it.
             hub: see `find_checkpoint`.
 
         Raises:
@@ -305,7 +305,9 @@ def _check_arguments(
         )
     check_edges(edges)
     if not all(map(math.isfinite, centers)):
-        raise InputError("age_centers", "one of them is no number", "Give one finite age per group")
+        raise InputError(
+            "age_centers", "one of them is not a number", "Give one finite age per group"
+        )
     if len(centers) != len(edges) - 1:
         raise InputError(
             "age_centers",

@@ -22,7 +22,7 @@ class AgeTrunk(nn.Module):
     (`unplug.sdk.drawing.inference.DeviceHead`).
 
     Args:
-        size: as of `AgePredictor`.
+        size: the size, see `AgePredictor`.
         image_size: H and W of the input in pixels, 32 to 224.
 
     Raises:

@@ -29,7 +29,8 @@ except ImportError as error:
     raise MissingExtraError("diffusers", "diffusion") from error
 
 TOKENS = 77
-"""Of Stable Diffusion's prompts; used where no text encoder lies beside the UNet."""
+"""The token limit of Stable Diffusion's prompts; used where no text encoder lies next to the UNet.
+"""
 MAX_LAYERS, MAX_KERNEL = 16, 15
 MAX_DEPTH = 256
 """Layers of attention in all blocks: Stable Diffusion has 8, and each is forty modules to build."""
@@ -88,7 +89,7 @@ class BaseUNet(UNet2DConditionModel):
 
     @staticmethod
     def complete_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration with what stands in the text encoder's beside it."""
+        """The configuration with the text encoder's added to it."""
         beside = folder.parent / "text_encoder" / "config.json"
         text = read_json(beside, max_bytes=MAX_CONFIG_BYTES) if beside.is_file() else {}
         tokens = text.get("max_position_embeddings", TOKENS) if isinstance(text, dict) else TOKENS
@@ -183,7 +184,7 @@ class GuidedUNet(nn.Module):
     @property
     def iospec(self) -> IOSpec:
         """The named tensors of a `BaseUNet`, and `negative_hidden_states` to `noise_pred_negative`
-        beside them.
+        next to them.
         """
         bare = self.unet.iospec
         sample, timestep, text, *residuals = bare.inputs

@@ -1,6 +1,6 @@
 """The building blocks of every network that ships: MobileNetV2's inverted bottleneck.
 
-Shapes: B batch, C channels, H height, W width. Norms are batch norms directly behind a convolution
+Shapes: B batch, C channels, H height, W width. Norms are batch norms directly after a convolution
 without bias, so that every exporter can fold them.
 """
 
@@ -131,7 +131,7 @@ def halving_stem(
 
     Args:
         in_channels: C of the input.
-        widths: C behind each of them.
+        widths: C after each of them.
         stride: 1 or 2, of the convolution.
         expand: see `InvertedBottleneck`.
 
@@ -158,7 +158,7 @@ def bottleneck_stage(
 
     Args:
         in_channels: C of the input.
-        out_channels: C behind the first block and all others.
+        out_channels: C after the first block and all others.
         blocks: how many; where they are fewer than `halvings`, as many as those.
         halvings: blocks of stride 2.
         expand, kernel: see `InvertedBottleneck`.

@@ -9,7 +9,7 @@ from typing import Any
 from unplug.core import InputError
 
 MAX_PARAMETERS = 50_000_000
-"""Of a plugin: eight times the budget."""
+"""The limit for a plugin: eight times the budget."""
 MAX_ACTIVATION = 2**29
 """Numbers in a plugin's largest tensor inside; Stable Diffusion XL's 1024 pixels need 2**25."""
 
@@ -54,7 +54,7 @@ def check_plugin(config: Mapping[str, Any], side: int, told: str) -> None:
     Args:
         config: the constructor's arguments.
         side: pixels of the condition that have to divide `image_size`.
-        told: what to use in the place of a `downscale` that is no power of two.
+        told: advice if `downscale` is not a power of two.
 
     Raises:
         InputError: names the argument that is out of range.
@@ -73,7 +73,7 @@ def check_plugin(config: Mapping[str, Any], side: int, told: str) -> None:
         )
     if not isinstance(config["condition"], str) or not 1 <= len(config["condition"]) <= 64:
         raise InputError(
-            "condition", "it is no name", "Give the name of a condition, for example canny"
+            "condition", "it is not a name", "Give the name of a condition, for example canny"
         )
 
 

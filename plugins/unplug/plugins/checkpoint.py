@@ -2,7 +2,7 @@
 record.
 
 The record says where the weights come from (data digest, split, recipe, cost, lineage) and which
-weights it describes, by their SHA-256: beside other weights it is refused. It never holds code.
+weights it describes, by their SHA-256: next to other weights it is refused. It never holds code.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ BINDING = "weights_sha256"
 """Key of a record: SHA-256 of the weight file that it describes."""
 WEIGHTS, DIFFUSERS_WEIGHTS = "model.safetensors", "diffusion_pytorch_model.safetensors"
 VARIANTS = ("fp32", "fp16", "bf16")
-"""Of weights that have one, the variants that are taken before others."""
+"""Variants of weights that are taken before others."""
 _WEIGHTS = re.compile(
     r"(diffusion_pytorch_)?model\.((?P<single>\w+)\.)?safetensors(\.index\.((?P<shards>\w+)\.)?json)?"
 )
 DESIGN_STATE = "design.safetensors"
-"""Of a model that is made to forget: what its personal part is computed from."""
+"""The file that a forgettable model's personal part is computed from."""
 CHECKPOINT_FILES = (
     "config.json",
     WEIGHTS,
@@ -100,12 +100,12 @@ CHECKPOINT_FILES = (
 MAX_CONFIG_BYTES, MAX_INDEX_BYTES = 2**20, 2**24
 MAX_NUMBER = 1e15
 FREE_NUMBERS = 2**24
-"""Of a network's buffers that no file holds (masks of attention, say), beyond the bytes that its
-weights have.
+"""The limit for a network's buffers that no file holds (masks of attention, say), beyond the bytes
+that its weights have.
 """
 FOREIGN_NUMBER, FOREIGN_ENTRIES = 2**20, 10_000
-"""Of configurations that others write, see `FOREIGN`: a vocabulary is the largest number in them,
-betas the longest list.
+"""Limits for configurations that others write, see `FOREIGN`: a vocabulary is the largest number in
+them, betas the longest list.
 """
 SHAPE: dict[str, Any] = {
     "schema": str,
@@ -153,8 +153,8 @@ class Checkpoint:
         path: the folder.
         model_type: key of `MODELS`.
         model: the network in eval mode, on the CPU.
-        sha256: of the weight file, see `weights_sha256`.
-        record: what ``unplug.json`` says (empty for weights from elsewhere).
+        sha256: the hash of the weight file, see `weights_sha256`.
+        record: the contents of ``unplug.json`` (empty for weights from elsewhere).
     """
 
     path: Path
@@ -247,7 +247,7 @@ def load_checkpoint(
         path: a folder that `save_checkpoint` or ``save_pretrained`` wrote.
         expect: the model type that the caller can use; None takes any.
         view: a key of `VIEWS`: the weights, run in that way; None is their own.
-        variant: of the weights, see `weights_file`.
+        variant: the variant of the weights, see `weights_file`.
 
     Raises:
         CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen
@@ -275,12 +275,12 @@ def load_checkpoint(
 
 
 def check_binding(claimed: object, sha256: str, record: Path) -> None:
-    """Refuses a record beside weights that it does not describe: what it says of method, cost and
+    """Refuses a record next to weights that it does not describe: what it says of method, cost and
     forget set is of others.
 
     Args:
-        claimed: what the record says under `BINDING`.
-        sha256: of the weight file beside it.
+        claimed: the record's values under `BINDING`.
+        sha256: the hash of the weight file next to it.
         record: its path, for the message.
 
     Raises:
@@ -289,7 +289,7 @@ def check_binding(claimed: object, sha256: str, record: Path) -> None:
     if claimed != sha256:
         says = f"{claimed:.12}" if isinstance(claimed, str) and claimed else "none"
         why = (
-            f"it describes other weights than those beside it ({BINDING} {says}, and they are "
+            f"it describes other weights than those next to it ({BINDING} {says}, and they are "
             f"{sha256:.12})"
         )
         raise CheckpointError(str(record), why, "Restore the two files that were saved together")
@@ -327,14 +327,14 @@ def _check_shape(value: Any, shape: Any, place: str, path: Path) -> None:
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
     fits, wanted = {
-        dict: (isinstance(value, dict), "object"),
-        str: (isinstance(value, str), "text"),
-        list: (isinstance(value, list), "list"),
-        int: (number and isinstance(value, int) and abs(value) < MAX_NUMBER, "whole number"),
-        float: (number and 0 <= value < MAX_NUMBER, "number from 0 on"),
+        dict: (isinstance(value, dict), "an object"),
+        str: (isinstance(value, str), "a text"),
+        list: (isinstance(value, list), "a list"),
+        int: (number and isinstance(value, int) and abs(value) < MAX_NUMBER, "a whole number"),
+        float: (number and 0 <= value < MAX_NUMBER, "a number from 0 on"),
     }[dict if isinstance(shape, dict) else shape]
     if not fits:
-        raise CheckpointError(str(path), f"its {place} is no {wanted}", AGAIN)
+        raise CheckpointError(str(path), f"its {place} is not {wanted}", AGAIN)
     if isinstance(shape, dict):
         for key in shape.keys() & value.keys():
             inner = f"{place}.{key}" if place != "record" else key
@@ -359,7 +359,7 @@ def find_checkpoint(
     Args:
         path: a folder, or ``owner/name`` on the hub.
         weights: name of the weight file.
-        subfolder: where in it the checkpoint lies.
+        subfolder: the checkpoint's folder below it.
         hub: ``revision``, ``cache_dir``, ``force_download``, ``local_files_only``, ``token``.
 
     Raises:
@@ -418,7 +418,7 @@ def weights_file(folder: Path, variant: str | None = None) -> Path:
 
 def variant_of(file: Path) -> str | None:
     """fp16 of ``model.fp16.safetensors``; None of weights without a variant; the empty text of what
-    is no weight file.
+    is not a weight file.
 
     Example:
         >>> variant_of(Path("model.fp16.safetensors")), variant_of(Path("model.safetensors.index.json"))
@@ -435,7 +435,7 @@ def weight_shards(weights: Path) -> tuple[Path, ...]:
     names.
 
     Raises:
-        CheckpointError: an index that is broken, or names what is not beside it.
+        CheckpointError: an index that is broken, or names what is not next to it.
     """
     if weights.suffix != ".json":
         return (weights,)
@@ -446,7 +446,7 @@ def weight_shards(weights: Path) -> tuple[Path, ...]:
         if shard is None or shard.suffix != ".safetensors" or not shard.is_file():
             raise CheckpointError(
                 str(weights),
-                f"it names the shard {name[:100]!r}, which is not beside it",
+                f"it names the shard {name[:100]!r}, which is not next to it",
                 "Copy it again",
             )
     if not names:

@@ -1,4 +1,4 @@
-"""The conditioning plugin: a small encoder beside a frozen diffusion UNet, run once per image.
+"""The conditioning plugin: a small encoder next to a frozen diffusion UNet, run once per image.
 
 Shapes: B batch, C channels, H and W of the condition image, L levels of the base's encoder.
 """
@@ -148,7 +148,7 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
                 times `downscale`.
             size: "nano", "small" (1.6 M parameters) or "base" (under 6 M); default: by the width of
                 the base.
-            downscale: what the base's VAE shrinks by.
+            downscale: the factor by which the base's VAE shrinks pictures.
             overrides: other constructor arguments, for example ``widths``.
 
         Raises:

@@ -31,7 +31,7 @@ class PluginFiles:
     """``save_pretrained`` and ``from_pretrained`` of a network that diffusers takes for one of its
     models.
 
-    A subclass derives from diffusers' ``ModelMixin`` and ``ConfigMixin`` as well, behind this
+    A subclass derives from diffusers' ``ModelMixin`` and ``ConfigMixin`` as well, after this
     class, and names the entry of `MODELS` that it is. diffusers' ``MultiAdapter`` opens whatever it
     finds as a ``T2IAdapter`` of random weights: a word in the configuration makes that an error
     which says what to use instead.
@@ -100,11 +100,11 @@ class PluginFiles:
 
         Args:
             pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
-            subfolder: where in it the plugin lies.
-            variant: of its weights, see `weights_file`.
+            subfolder: the plugin's folder below it.
+            variant: the variant of its weights, see `weights_file`.
             dtype, torch_dtype: type of its weights; default: float32, whatever was stored.
             use_safetensors: True or None; a pickle is never read.
-            low_cpu_mem_usage: of no consequence here.
+            low_cpu_mem_usage: ignored.
             hub: see `find_checkpoint`; what is None or False is left out, as diffusers' pipelines
                 pass to all their parts.
 

@@ -1,4 +1,4 @@
-"""The conditioning plugin of a diffusion transformer: a small encoder beside frozen blocks, run
+"""The conditioning plugin of a diffusion transformer: a small encoder next to frozen blocks, run
 once per image.
 
 Shapes: B batch, C channels, H and W of the condition image, T tokens of the latent, D their width,
@@ -37,8 +37,8 @@ except ImportError as error:
 
 TRANSFORMER = "SD3Transformer2DModel"
 MOST_RESIDUALS = 8
-"""Of a new plugin: the blocks of a deep base share them evenly, and one for Stable Diffusion 3
-stays under 6 M parameters.
+"""The limit for a new plugin: the blocks of a deep base share them evenly, and one for Stable
+Diffusion 3 stays under 6 M parameters.
 """
 
 
@@ -49,7 +49,7 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
     inverted bottlenecks on the tokens' grid, [a, b] the input range, and W_l = 0 at the start, so
     that training begins at the bare base. They do not depend on the noise level: one run serves
     every step, ``transformer(..., block_controlnet_hidden_states=residuals)`` in stock diffusers.
-    The transformer adds residual floor(i L / blocks) behind its block i, but nothing behind the
+    The transformer adds residual floor(i L / blocks) after its block i, but nothing after the
     last block.
 
     Args:
@@ -63,7 +63,7 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
         image_size: H and W in pixels of the tensors in `iospec`; `forward` takes other sizes as
             well.
         input_range: smallest and largest value that `forward` expects.
-        stem: channels behind each halving in front of the tokens' grid; more halvings repeat the
+        stem: channels after each halving in front of the tokens' grid; more halvings repeat the
             last.
         width, expand, kernel: channels, expansion and kernel side of the inverted bottlenecks
             there; each residual has its own.
@@ -128,7 +128,7 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
             config: a diffusers SD3Transformer2DModel, its config, or the dictionary in its
                 config.json.
             condition: name of the condition that it will be trained for.
-            downscale: what the base's autoencoder shrinks by.
+            downscale: the factor by which the base's autoencoder shrinks pictures.
             overrides: other constructor arguments, for example ``width``.
 
         Raises:

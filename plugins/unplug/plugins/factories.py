@@ -1,5 +1,5 @@
-"""Whose code a file may name: factories that the operator said may run here, each with what it is
-called with.
+"""The code that a file may name: factories that the operator said may run here, each with what it
+is called with.
 
 They are listed in ``$UNPLUG_FACTORIES`` (commas between), and in one file of the operator's own, to
 which `unplug adopt` adds what passed its check. A file that others could have written says nothing
@@ -128,7 +128,7 @@ def _listed() -> list[str]:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
             raise InputError(
-                str(path), "it is no list of factories", f"Remove it, or use {VARIABLE}"
+                str(path), "it is not a list of factories", f"Remove it, or use {VARIABLE}"
             )
         if os.name != "nt":
             _check_folders(path)

@@ -32,7 +32,7 @@ LORA_LAYERS = (
     "conv2",
     "conv_shortcut",
 )
-"""Of a UNet's layers, those that have slots: attention, its projections, and the convolutions of
+"""The layers of a UNet that have slots: attention, its projections, and the convolutions of
 its blocks.
 """
 LORA_INPUT = "lora"
@@ -58,7 +58,7 @@ def slots_of(unet: nn.Module) -> tuple[LoraSlot, ...]:
     """The layers with slots, in the UNet's order.
 
     In each row of the input `LORA_INPUT` a slot has its first factor's numbers, row by row of the
-    kernel, and its second factor's behind them; the next slot follows.
+    kernel, and its second factor's after them; the next slot follows.
     """
     return tuple(
         LoraSlot(layer=name, fan_in=layer.weight[0].numel(), fan_out=layer.weight.shape[0])
@@ -100,7 +100,7 @@ class SlottedUNet(nn.Module):
     def forward(
         self, z_BCHW: Tensor, t_B: Tensor, text_BTD: Tensor, negative_BTD: Tensor, *rest: Tensor
     ) -> tuple[Tensor, ...]:
-        """See `GuidedUNet.forward`; the last of `rest`, behind the residuals, holds the updates (1,
+        """See `GuidedUNet.forward`; the last of `rest`, after the residuals, holds the updates (1,
         R, K).
         """
         *residuals, lora_1RK = rest
@@ -124,7 +124,7 @@ class SlottedUNet(nn.Module):
 
     @property
     def iospec(self) -> IOSpec:
-        """The named tensors of a `GuidedUNet`, and the updates behind them."""
+        """The named tensors of a `GuidedUNet`, and the updates after them."""
         guided = self.guided.iospec
         width = sum(slot.fan_in + slot.fan_out for slot in self.slots)
         lora = TensorSpec(

@@ -96,7 +96,7 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
 
         Raises:
             InputError: another number of pictures or strengths than there are plugins, or a
-                strength that is no number.
+                strength that is not a number.
         """
         count = len(self.adapters)
         if adapter_weights is None:
@@ -132,8 +132,8 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
         """
         raise InputError(
             "MultiPlugin",
-            "it is no one file",
-            "Export each of its plugins, saved by itself, beside the base",
+            "it is not one file",
+            "Export each of its plugins, saved by itself, next to the base",
         )
 
 

@@ -24,7 +24,7 @@ class PluginSize:
     """A named width and depth, one entry a level; a base with more levels repeats the last entry.
 
     Args:
-        stem: channels behind each halving in front of the first level; fewer halvings take the
+        stem: channels after each halving in front of the first level; fewer halvings take the
             first ones.
         stem_expand: expansion factor of its inverted bottlenecks.
         widths: channels of each level.
@@ -134,7 +134,7 @@ def check_plugin_config(config: dict[str, Any], residuals: Sequence[Level]) -> N
 
 
 def stem_channels(stem: Sequence[int], downscale: int, first: Level) -> tuple[int, ...]:
-    """Channels behind each halving in front of the first level, which does the last one itself."""
+    """Channels after each halving in front of the first level, which does the last one itself."""
     return repeat(stem, max(round(math.log2(downscale * first.scale)) - 1, 1))
 
 

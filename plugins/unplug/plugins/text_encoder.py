@@ -106,10 +106,11 @@ class TextEncoder(nn.Module):
         num_attention_heads: A; divides D.
         max_position_embeddings: T of every prompt, padding included.
         hidden_act: "quick_gelu" (Stable Diffusion 1) or "gelu" (2).
-        layer_norm_eps: of the layer norms.
-        text_map_rank: of the map I + B A behind the last norm, which an erasure puts there; 0 is
-            none.
-        others: what else transformers writes into a config.json; nothing here depends on it.
+        layer_norm_eps: the epsilon of the layer norms.
+        text_map_rank: the rank of the map I + B A after the last norm, which an erasure puts there;
+            0 for none.
+        others: other keys that transformers writes into a config.json; nothing here depends on
+            them.
 
     Raises:
         InputError: a configuration that is out of range.
@@ -163,7 +164,7 @@ class TextEncoder(nn.Module):
 
     def rename_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Drops the prefix that files have and networks of this class do not, and what older
-        versions stored beside weights.
+        versions stored next to weights.
         """
         for name in list(tensors):
             plain = name.removeprefix(PREFIX)

@@ -104,7 +104,7 @@ def residual_levels(
     """The residuals that a UNet pops from ``down_intrablock_additional_residuals``, in order.
 
     Down block i works at 1/2^i of the latent and every block but the last halves it on its way out.
-    A block with cross-attention adds before that, any other one behind it.
+    A block with cross-attention adds before that, any other one after it.
 
     Args:
         block_out_channels: L channel counts.

@@ -65,14 +65,14 @@ class ExportOrder:
         ios: oldest iOS for Core ML files.
         delegate: exit with 1 where LiteRT's delegate leaves anything of a .tflite file to the
             CPU's kernels.
-        lora_slots: of a whole base: LoRA weights become an input of the UNet's file, which then
-            serves any.
-        variants: of a whole base: LoRA weights put beside its files under a name; `lora_slots` goes
-            without saying. May be repeated.
-        packs: of a whole base: what `unplug train pack` made, put beside its files and used where a
-            prompt says its word; `lora_slots` goes without saying. May be repeated.
-        loras: of a whole base: LoRA weights made part of it, four-steps, two-steps, a folder or a
-            file; it then draws as their record says. May be repeated.
+        lora_slots: make LoRA weights an input of the file of a whole base's UNet, which then serves
+            any.
+        variants: loRA weights to put next to a whole base's files under a name; implies
+            `lora_slots`. May be repeated.
+        packs: packs from `unplug train pack` to put next to a whole base's files, each used if a
+            prompt says its word; implies `lora_slots`. May be repeated.
+        loras: loRA weights to make part of a whole base: four-steps, two-steps, a folder or a file;
+            it then draws as their record says. May be repeated.
         workers: targets converted at a time.
     """
 
@@ -112,10 +112,10 @@ class ExportedModel:
 
     Args:
         name: that of the checkpoint's folder, or of the part.
-        checkpoint: what they were made from.
-        folder: where they are.
-        parity: what `check` found; also ``parity.json`` in the folder.
-        delegates: what `delegate` leaves, of each LiteRT file.
+        checkpoint: the checkpoint that they were made from.
+        folder: the folder with the files.
+        parity: the result of `check`; also ``parity.json`` in the folder.
+        delegates: the operators that `delegate` leaves, for each LiteRT file.
         seconds: the conversion took; of a part, None.
     """
 
@@ -155,7 +155,7 @@ class Exported:
 def export_models(
     checkpoints: Sequence[Path], order: ExportOrder, *, show: bool, say: Say, bar: Bar
 ) -> Exported:
-    """Exports checkpoints, or a base with the plugins named beside it.
+    """Exports checkpoints, or a base with the plugins named with it.
 
     Raises:
         InputError: what does not go together; found before the first conversion.
@@ -250,7 +250,7 @@ def _opened(data: Dataset | str, side: int, show: bool) -> Dataset:
 
 
 def _checked(model: ExportedModel, inputs: Mapping[str, Any] | None, bar: Bar) -> ExportedModel:
-    """Compared with its checkpoint; ``parity.json`` goes beside the files."""
+    """Compared with its checkpoint; ``parity.json`` goes next to the files."""
     if inputs is None:
         return model
     with bar(f"parity {model.checkpoint.name}") as progress:
@@ -367,7 +367,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     if len(bases) != 1:
         why = f"{len(bases)} whole bases are named, and a generator has one"
         raise InputError(
-            "unplug export", why, "Export each base by itself, with the plugins for it behind it"
+            "unplug export", why, "Export each base by itself, with its plugins after it"
         )
     (folder,) = bases
     plugins = [path for path in checkpoints if path != folder]
@@ -386,7 +386,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
 
 
 def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
-    """Of each name its weights, in the order given, with the sampling that the record of the last
+    """Each name's weights, in the order given, with the sampling that the record of the last
     such weights tells.
     """
     from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
@@ -395,7 +395,7 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
     for pair in pairs:
         name, mark, path = pair.partition("=")
         if not (name and mark and path):
-            why = f"{pair[:100]!r} is no name with weights"
+            why = f"{pair[:100]!r} is not a name with weights"
             fix = "Write NAME=WEIGHTS, WEIGHTS as for unplug generate --lora"
             raise InputError("`variants`", why, fix)
         before = variants.get(name, VariantSource(loras=()))
@@ -411,7 +411,7 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
 def _packs(
     folders: Sequence[Path], variants: Mapping[str, VariantSource]
 ) -> dict[str, VariantSource]:
-    """Packs by what they are called beside a base's variants."""
+    """Packs by their names among a base's variants."""
     from unplug.sdk.drawing.diffusion import word_of_pack
 
     packs: dict[str, VariantSource] = {}
@@ -435,8 +435,8 @@ class ParityOrder:
         samples: synthetic faces to compare on (a plugin: their edges).
         images: compare on the images of this folder instead (a plugin: condition images).
         data: compare on samples of this data instead: of its test part, where known.
-        task: with `data`: compare errors in the task on N test samples too.
-        base: with `task`, of a plugin: its diffusion base, where it is not the one in its record.
+        task: the number of test samples of `data` on which to compare errors in the task too.
+        base: a plugin's diffusion base for `task`, if it is not the base in its record.
     """
 
     samples: int = field(default=16, metadata=SAMPLES)
@@ -486,7 +486,7 @@ def compare_files(
 def explain_files(
     files: Sequence[Artifact], checkpoint: Path, on: ParityOrder, folder: Path, *, show: bool
 ) -> list[Explanation]:
-    """Walks the layers of files beside those of their checkpoint, on the first samples that
+    """Walks the layers of files and of their checkpoint, on the first samples that
     `compare_files` takes; a picture and a JSON of each file go into a folder.
     """
     _, inputs = _compared(files, checkpoint, on, show, lambda _: None)

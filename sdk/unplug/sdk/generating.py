@@ -29,8 +29,8 @@ class DrawOrder:
     """What is drawn, and how; None is the base's own.
 
     Args:
-        prompt: what to draw.
-        negative: what to steer away from.
+        prompt: the text to draw.
+        negative: the text to steer away from.
         base: small, a diffusers folder, OWNER/NAME on the hub, or what `unplug export` made of a
             whole base; plugins are then those that were exported with it, and the noise is the
             portable one, not torch's.
@@ -41,17 +41,18 @@ class DrawOrder:
             else 7.5).
         solver: how steps are taken (default: dpm++ for bases of `unplug train base`, else the
             base's own).
-        target: of exported files: which of them, and so which runtime (default: the first in
+        target: the target of exported files, which decides the runtime (default: the first in
             pipeline.json).
-        precision: of exported files: fp32, fp16, ... (default: the first of the target).
-        threads: of exported files: CPU threads (default 1).
+        precision: the precision of exported files: fp32, fp16, ... (default: the first of the
+            target).
+        threads: CPU threads for exported files (default 1).
         loras: LoRA weights for the base: four-steps, two-steps, a folder or a file; may be
             repeated. A student's bring their own steps.
-        packs: what `unplug train pack` made, used where the prompt says its word, as are those of
-            exported files; may be repeated.
-        variant: of exported files: weights that were put beside them, by name; they bring their own
+        packs: packs from `unplug train pack`, each used if the prompt says its word, as are those
+            of exported files; may be repeated.
+        variant: the name of weights that were put next to exported files; they bring their own
             defaults.
-        seed: of the first picture.
+        seed: the seed of the first picture.
     """
 
     prompt: str
@@ -104,7 +105,7 @@ class DrawOrder:
         teach the base.
 
         Raises:
-            CheckpointError: a folder that is no pack.
+            CheckpointError: a folder that is not a pack.
         """
         if not self.packs:
             return self, ()
@@ -126,11 +127,11 @@ class Generated:
 
     Args:
         pictures: one a seed.
-        conditions: what they follow, as it was drawn.
+        conditions: the pictures that it follows, as drawn.
         steerings: the plugins with their pictures.
         kinds: the condition that each plugin follows.
         facts: how it was drawn; the same facts draw the same pictures.
-        run: of this run alone: memory, versions, what was read of the prompt.
+        run: facts of this run alone: memory, versions, the part of the prompt that was read.
         seconds: it took.
     """
 
@@ -266,7 +267,7 @@ def _tell_unread(
     vocabulary: int,
     say: Callable[[str], None],
 ) -> None:
-    """Says what the base does not read of a text: what is behind its last token, and words that are
+    """Says what the base does not read of a text: what follows its last token, and words that are
     no token of their own, nor taught by a pack.
     """
     from unplug.sdk.drawing.device import untaught
@@ -349,7 +350,7 @@ def _by_files(
 
 def _own_packs(pipeline: Pipeline, prompt: str, taught: Sequence[str]) -> tuple[str, ...]:
     """Words of the pipeline's own packs that the prompt asks for; `InputError` where one of them is
-    given beside it too.
+    given with it too.
     """
     own = tuple(word for word in pipeline.packs().values() if asks_for(prompt, word))
     given = set(map(words_of, taught))

@@ -70,14 +70,14 @@ def train(
     continued.
 
     Args:
-        data: with ages; its side in pixels is that of the model's input.
-        split: from `make_split`.
+        data: a data set with ages; its side in pixels is that of the model's input.
+        split: a split from `make_split`.
         out: checkpoint folder to write.
         forgettable: a design, see ``unplug list designs``; None trains an ordinary model.
-        trunk: of a design: an age predictor that never saw personal data; None trains one on
-            `trunk_data`.
-        trunk_data: of a design: what the trunk was trained on; None reads what the trunk's record
-            names.
+        trunk: the trunk of a design: an age predictor that never saw personal data; None trains one
+            on `trunk_data`.
+        trunk_data: the data that a design's trunk was trained on; None reads the data that the
+            trunk's record names.
         design: settings of the design, fields of `unplug.sdk.forgetting.unlearning.ClosedForm` or
             `Shards`.
         restart: drop an unfinished run instead of continuing it.
@@ -139,20 +139,21 @@ def unlearn(
 
     Args:
         original: a checkpoint that was trained here, or its folder.
-        data: what it was trained on.
+        data: the data that it was trained on.
         forget_ids: training samples or ``subject:NAME``.
         out: checkpoint folder to write.
         method: see ``unplug list methods``; None takes the design's own way, or "msg"; "retrain"
             trains from scratch on the retain set, the oracle of audits.
         budget: fraction of retraining, compute and wall time each; None takes the method's default.
         options: hyperparameters of the method, as text.
-        withhold: what the method must do without, such as "forget data"; one that needs it is
-            refused.
-        retrained: the oracle, whose real cost is then shown beside the estimate.
+        withhold: data that the method must do without, such as "forget data"; a method that needs
+            them is refused.
+        retrained: the oracle, whose real cost is then shown next to the estimate.
         fleet: folder of references, of ``unplug references``; a method that needs out-of-fold
             answers, as "folds", takes them from it.
-        base: of a plugin: the diffusion base beside it; None takes the one in its record.
-        task: of `original`, where it is open already (a base is large); `base` is then not read.
+        base: the diffusion base of a plugin; None takes the base in its record.
+        task: the task of `original`, if it is open already (a base is large); `base` is then not
+            read.
 
     Returns:
         The saved checkpoint; ``record["forget"]`` holds method, settings and cost.
@@ -213,12 +214,12 @@ def erase(
 
     Args:
         base: small, a diffusers folder, or OWNER/NAME on the hub; an erased base is erased further.
-        concepts: what prompts shall no longer get.
+        concepts: the concepts that prompts shall no longer get.
         out: pipeline folder to write; stock diffusers loads it.
         method: a name of ``unplug list erasures``.
         options: settings of the method.
         retained: words that must go on working.
-        prompts: what else prompts say; none: faces for bases of ours, things and scenes for others.
+        prompts: further prompts; none: faces for bases of ours, things and scenes for others.
         plugins: conditioning plugins of the base that forget with it, so that control images cannot
             bring the concept back; they are written into `out`.
         plugin_options: their settings, see `unplug.sdk.forgetting.erasing.PluginForgetting`.
@@ -284,19 +285,21 @@ def audit(
     show: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> AuditReport:
-    """Attacks models and measures what they still remember of a forget set, beside the original and
-    the retrained model.
+    """Attacks models and measures what they still remember of a forget set, compared with the
+    original and the retrained model.
 
     Args:
         models: checkpoints, exported files or bundles.
-        data: what the original was trained on, or its data spec.
+        data: the data that the original was trained on, or its data spec.
         forget_ids: training samples or ``subject:NAME``, or the path of a file of them.
-        on_bad: of a data spec: "skip" goes on without pictures that cannot be read.
+        on_bad: the way with pictures of a data spec that cannot be read: "skip" goes on without
+            them.
         original: the model before forgetting; None takes the one in the record of the unlearned
             model.
         retrained: the oracle.
         references: models for RMIA and LiRA that were retrained with other seeds.
-        train_references: so many of them are trained here, into `work`; each costs a retraining.
+        train_references: the number of references to train here, into `work`; each costs a
+            retraining.
         fleet: folder of references, of ``unplug references``: each person is ranked among models
             that never saw her.
         attacks: names; None takes all that can run.
@@ -305,7 +308,7 @@ def audit(
         rounding: measure what export did to the edit, which exports the original alike.
         others: data spec of other pictures of the same people, which no model saw.
         relearn: measure how soon each model learns the forget set again.
-        base: of a plugin: the diffusion base beside it.
+        base: the diffusion base of a plugin.
         work: folder of the reference models; None takes a temporary one.
         say: called with a line for each long step.
 
@@ -406,7 +409,7 @@ def export(
     **order: Any,
 ) -> Exported:
     """Converts checkpoints to every target in every precision; a whole base with all its parts, the
-    plugins named beside it, and ``pipeline.json``.
+    plugins named with it, and ``pipeline.json``.
 
     Args:
         checkpoints: one or several, or their folders; or a base and plugins for it.
@@ -460,18 +463,19 @@ def evaluate(
 
     Args:
         models: checkpoints, exported files or bundles.
-        data: with ages in years, minors and adults; or its data spec.
+        data: data with ages in years, minors and adults; or their data spec.
         protocol: see ``unplug list age-protocols``.
-        on_bad: of a data spec: "skip" counts pictures that cannot be read as failures to process.
-        part: of the training's split, where these are its data.
-        checkpoints, splits: what says whom exported files learned from.
+        on_bad: the way with pictures of a data spec that cannot be read: "skip" counts them as
+            failures to process.
+        part: the part of the training's split, if these are its data.
+        checkpoints, splits: records that say whom exported files learned from.
         training: data specs of the trainings, where their pictures are not where the records say.
-        limit: of false positives over minors, that claims are about.
+        limit: the claims' limit on false positives over minors.
         challenges: T in years of Challenge-T; none takes the protocol's.
         landmarker: MediaPipe's ``face_landmarker.task``, to say of how many pictures nothing could
             be said; None looks at none.
-        trust: who may have signed the bundles.
-        device: of checkpoints; exported files run on the CPU.
+        trust: the keys that may have signed the bundles.
+        device: the device of checkpoints; exported files run on the CPU.
 
     Raises:
         DataError: data that the numbers cannot be had of.
@@ -515,9 +519,9 @@ def check(
     plugin: their edges).
 
     Args:
-        files: of one model; of a folder, all in it.
-        checkpoint: what they were made from.
-        runtime: what runs the files; None takes that of each one's target.
+        files: exported files of one model; a folder stands for all in it.
+        checkpoint: the checkpoint that they were made from.
+        runtime: the runtime for the files; None takes that of each one's target.
         coreml_host: a Mac, ``user@mac``, where Core ML itself runs them.
         say: told where the samples come from.
         on: fields of `unplug.sdk.exporting.ParityOrder`, say ``samples=8``, or ``data`` of the
@@ -548,7 +552,7 @@ def explain(
     show: bool = False,
     **on: Any,
 ) -> list[Explanation]:
-    """Walks the layers of exported files beside their checkpoint's, and names the first one out of
+    """Walks the layers of exported files and of their checkpoint, and names the first one out of
     tolerance.
 
     Args:
@@ -581,9 +585,10 @@ def bench(
         files: exported files; a checkpoint's folder, or the name of what ships, is timed with
             PyTorch itself.
         on: devices, see ``unplug list devices``.
-        delegates: of the runtime; a row for each.
-        runtime: what runs the files; None takes that of each one's target.
-        checkpoint: whose outputs every run is compared with; None takes the file's own untimed run.
+        delegates: the runtime's delegates; a row for each.
+        runtime: the runtime for the files; None takes that of each one's target.
+        checkpoint: the checkpoint to compare every run's outputs with; None takes the file's own
+            untimed run.
         out: report to write; the same call goes on where an earlier one was cut off.
         say: called with a line where a device is waited for, or something is missing.
         bar: opens a progress bar with a label.
@@ -670,18 +675,18 @@ def release(
 
     Args:
         original: a checkpoint that was trained here, or its folder.
-        data: what it was trained on.
+        data: the data that it was trained on.
         forget_ids: training samples or ``subject:NAME``.
-        out: bundle folder; intermediate results stay in ``.NAME.release`` beside it and are used
+        out: bundle folder; intermediate results stay in ``.NAME.release`` next to it and are used
             again.
         retrained: the oracle; None trains it.
-        base: of a plugin: the diffusion base beside it.
-        task: of `original`, where it was opened already; `base` is not read then.
+        base: the diffusion base of a plugin.
+        task: the task of `original`, if it was opened already; `base` is not read then.
         gates: thresholds, fields of `unplug.sdk.releasing.Gates`; the budget is that of `config`.
-        signing: by whom the bundle is signed, and as which release: `unplug.trust.bundle.Signing`.
+        signing: the signer and the release's place: `unplug.trust.bundle.Signing`.
         answering: which requests of which ledger it answers: `unplug.sdk.releasing.Answering`.
-        ledger: whose answered requests must stay forgotten; None takes that of `answering`, else the
-            one of this machine, where there is one.
+        ledger: the ledger whose answered requests must stay forgotten; None takes that of
+            `answering`, else the one of this machine, where there is one.
         restart: drop unfinished trainings of an earlier run instead of continuing them.
         say: called with one line a stage.
         config: fields of `unplug.sdk.releasing.ReleaseConfig`, say ``method="msg", budget=0.05,
@@ -729,9 +734,8 @@ def release_erased(
         base: folder that `erase` wrote.
         audit: report of `audit_erasure`.
         out: bundle folder.
-        claim: what it is claimed against; None: "control images" where plugins ship, else
-            "prompts".
-        signing: by whom the bundle is signed, and as which release.
+        claim: the claim: None is "control images" where plugins ship, else "prompts".
+        signing: the signer and the release's place.
         say: called with a line for each gate.
         bar: opens a progress bar with a label.
         order: fields of `unplug.sdk.exporting.ExportOrder`, say ``to=["onnx"]``.
@@ -773,7 +777,7 @@ def release_packs(
     Args:
         base: a diffusers folder from which nothing was erased, or exported files.
         out: bundle folder.
-        signing: by whom the bundle is signed, as which release, and in the place of which.
+        signing: the signer, and the release's place and predecessor.
         say: called with a line for each gate.
         bar: opens a progress bar with a label.
         order: fields of `unplug.sdk.exporting.ExportOrder`, say ``packs=["patch"]``.
@@ -883,7 +887,7 @@ def trace(
         folders: searched with all below them for records of unplug's.
         deep: searched file by file, by contents.
         purge: delete what the cache keeps of her.
-        ledger, request: whose step it is.
+        ledger, request: the ledger and the request that record it.
         out: file for the result.
 
     Raises:
@@ -947,10 +951,11 @@ def run(
             its files whose runtime is installed is taken.
         inputs, box, landmarker: see `unplug.sdk.drawing.inference.run`.
         margin: around the found face; None frames it as UTKFace does.
-        align: with `landmarker`: put the eyes where UTKFace has them, or where a bundle says, which
+        align: whether `landmarker` puts the eyes where UTKFace has them; a bundle that says where
             needs no `align`.
-        decision: what ``unplug threshold`` wrote; None takes the one that a bundle carries.
-        trust: who may have signed the bundle.
+        decision: the file that ``unplug threshold`` wrote; None takes the decision that a bundle
+            carries.
+        trust: the keys that may have signed the bundle.
 
     Returns:
         The outputs, and what they mean where that is known.
@@ -996,10 +1001,10 @@ def generate(
     """Draws pictures from a prompt, steered by plugins.
 
     Args:
-        prompt: what to draw.
+        prompt: the text to draw.
         steerings: plugins, each with the picture that it follows; or what makes them, told of which
             condition each plugin is.
-        device: of a base on torch; exported files run on the CPU.
+        device: the device for a base on torch; exported files run on the CPU.
         say: called with what the base does not read of a text.
         bar: opens a progress bar with a label.
         order: fields of `unplug.sdk.generating.DrawOrder`, say ``base="small", count=4``.
@@ -1024,7 +1029,7 @@ def generate(
 
 
 def _ledger(given: Ledger | None, answering: Answering | None) -> Ledger | None:
-    """Whose answered requests must stay forgotten."""
+    """The ledger whose answered requests must stay forgotten."""
     from unplug.trust.ledger import find_ledger
 
     if given is None and answering is not None:

@@ -44,7 +44,7 @@ DECODERS = 4
 """Pictures that are decoded at once in one process; one of the largest takes 200 MB meanwhile."""
 END_SECONDS = 60.0
 WAIT_SHARE = 0.8
-"""Of the time of a request, for another writer of the database."""
+"""A share of the time of a request, for another writer of the database."""
 PROBE_SECONDS = 1.0
 """So long `/ready` waits for other writers, which need a few milliseconds each."""
 THREADS = 40
@@ -63,7 +63,7 @@ def make_app(settings: ServeSettings) -> FastAPI:
     """The application.
 
     Args:
-        settings: of the server; its tables have been made.
+        settings: the settings of the server; its tables have been made.
     """
     metrics = Metrics()
 

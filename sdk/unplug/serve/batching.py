@@ -88,7 +88,7 @@ class Batcher:
 
         Args:
             model: the one that cut the picture to its size.
-            pixels: what `Embedded.pixels` gave.
+            pixels: pixels from `Embedded.pixels`.
 
         Raises:
             Busy: too many wait.
@@ -111,7 +111,7 @@ class Batcher:
             try:
                 self._left = await self._more(pictures, loop.time() + self._wait)
                 await self._answer(pictures)
-            except BaseException as error:  # whoever waits must be told, whatever it is
+            except BaseException as error:  # callers that wait must be told, whatever it is
                 ended = not isinstance(error, Exception)
                 why = (
                     Busy("the model", "what runs it was ended", "Try again in a moment")

@@ -49,7 +49,7 @@ def serve() -> None:
     "--folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where jobs are kept (default: service, in the ledger's folder).",
+    help="Folder to keep jobs in (default: service, in the folder of the ledger).",
 )
 @click.option(
     "--host",
@@ -132,7 +132,7 @@ def token() -> None:
     "scopes",
     multiple=True,
     type=click.Choice(SCOPES),
-    help="What it may do; may be repeated.",
+    help="Scope that it may use; may be repeated.",
 )
 @click.option("--days", type=click.IntRange(1, 3660), help="Until it expires (default: never).")
 @command

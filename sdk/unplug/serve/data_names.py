@@ -25,7 +25,7 @@ class DataNames:
     for who was not there.
 
     Args:
-        spec: of the data.
+        spec: the spec of the data.
     """
 
     def __init__(self, spec: str) -> None:

@@ -26,11 +26,11 @@ class Happening:
 
 
 class Hub:
-    """Looks for news every so often, and wakes whoever waits for them.
+    """Looks for news every so often, and wakes those who wait for them.
 
     Args:
-        ledger, jobs: where news come from.
-        poll_seconds: between two looks.
+        ledger, jobs: the sources of news.
+        poll_seconds: the seconds between two looks.
         on_event: awaited for each new event.
     """
 
@@ -66,7 +66,7 @@ class Hub:
         """Everything that happened after an event, up to the last look: `contents` is at least as
         new as what this returns.
         """
-        # memory holds everything behind that event where its oldest one follows it at once
+        # memory holds everything after that event where its oldest one follows it at once
         if self._kept and self._kept[0].event.number <= number + 1:
             return [item for item in self._kept if item.event.number > number]
         last = self._last

@@ -16,7 +16,7 @@ from .logs import log_error
 from .owners import Desk, Owned
 
 MOST, MOST_NAMES = 200, 5000
-"""Of one transaction: every one of them waits for the last."""
+"""The limits of one transaction: every one of them waits for the last."""
 MOST_WAITING = 1000
 Outcome = tuple[Request, bool]
 
@@ -31,7 +31,7 @@ class Inbox:
     """Adds requests; an answer comes when the request is on the disk, and not before.
 
     Args:
-        desk: where they go.
+        desk: the desk for the requests.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -42,8 +42,8 @@ class Inbox:
         """The request as the ledger holds it, and whether it is new; or the `UnplugError` that
         refused it.
 
-        Whoever cancels the future before its turn has not asked; what has begun is added all the
-        same.
+        A caller that cancels the future before its turn has not asked; what has begun is added all
+        the same.
 
         Raises:
             Busy: too many wait.
@@ -66,7 +66,7 @@ class Inbox:
             self._add(letters)
 
     def _next(self) -> tuple[list[_Letter], bool]:
-        """Letters for one transaction, and whether the box was closed behind them."""
+        """Letters for one transaction, and whether the box was closed after them."""
         letters, names = list[_Letter](), 0
         while len(letters) < MOST and names < MOST_NAMES:
             try:  # a wait without an end could not be interrupted
@@ -88,7 +88,7 @@ class Inbox:
                     letter.answer.set_exception(outcome)
                 else:
                     letter.answer.set_result(outcome)
-        except BaseException as error:  # whoever waits must be told, whatever it is
+        except BaseException as error:  # callers that wait must be told, whatever it is
             ended, why = not isinstance(error, Exception), error
             if ended or isinstance(
                 error, InputError

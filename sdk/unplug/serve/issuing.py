@@ -1,4 +1,4 @@
-"""The certificates of a release: one for each request that it answers, beside the bundle in the
+"""The certificates of a release: one for each request that it answers, next to the bundle in the
 job's folder.
 """
 
@@ -31,11 +31,11 @@ def issue_certificates(
     issues later ones.
 
     Args:
-        recipe: with the key that signed the bundle.
+        recipe: the recipe, with the key that signed the bundle.
         ledger: that records the release of the bundle.
         requests: ids.
-        result: of the runner, with ``bundle``.
-        folder: of the job; each certificate is a folder in ``certificates`` there.
+        result: the result of the runner, with ``bundle``.
+        folder: the folder of the job; each certificate is a folder in ``certificates`` there.
         lost: ends it before the next request.
 
     Returns:

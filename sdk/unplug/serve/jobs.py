@@ -39,8 +39,8 @@ class RecipeKey:
     """Which recipe a job is of.
 
     Args:
-        name: of the model; at any moment it stands for one recipe.
-        sha256: of all that the recipe and its server's folder say.
+        name: the name of the model; at any moment it stands for one recipe.
+        sha256: the SHA-256 of all that the recipe and its server's folder say.
     """
 
     name: str
@@ -58,8 +58,8 @@ class ReleaseJob:
         attempts: how often it was taken, for its release or, once that ended, for its certificates.
         created, started, finished: UTC times, or None.
         requests: ids of the requests that it covers; empty until it begins.
-        result: what the runner returned, or None.
-        error: what went wrong, in words that name nobody, or None.
+        result: the runner's result, or None.
+        error: the error, in words that name nobody, or None.
         model: the name in its recipe, or None before a server took it.
         certificates: how far those are, or None where the release leaves none.
     """
@@ -101,9 +101,9 @@ class Jobs:
     """The queue.
 
     Args:
-        tables: where it lies.
+        tables: the tables with the queue.
         clock: seconds, of the leases; the workers of one queue share one.
-        recipe: whose jobs are asked for and taken; None is those of nobody yet.
+        recipe: the recipe whose jobs are asked for and taken; None is those of nobody yet.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Jobs:
         is gone.
 
         Args:
-            lease_seconds: for how long, unless it is said again.
+            lease_seconds: the seconds for which it holds, unless it is said again.
 
         Raises:
             InputError: a server of another recipe has the name.
@@ -195,8 +195,8 @@ class Jobs:
         While another worker has a release, nothing is taken.
 
         Args:
-            worker: who takes it.
-            lease_seconds: for how long, unless it is renewed.
+            worker: the worker that takes it.
+            lease_seconds: the seconds for which it holds, unless it is renewed.
         """
         # most of the time nothing is to be had, and writers need not wait for that
         with self._tables.reading() as connection:
@@ -292,10 +292,10 @@ class Jobs:
         """Ends a job whose release the same transaction records.
 
         Args:
-            connection: of a transaction that has the tables to itself.
-            job: as it was taken.
-            model: what is served from now on: ``name``, ``artifact`` and ``sha256``; None leaves
-                that.
+            connection: the connection of a transaction that has the tables to itself.
+            job: the job as it was taken.
+            model: the model to serve from now on: ``name``, ``artifact`` and ``sha256``; None
+                leaves that.
             certify: whether certificates are due.
 
         Returns:

@@ -36,10 +36,10 @@ class Served:
     """The served model of one process.
 
     Args:
-        tables: where the release says which file it is.
-        recipe: whose model it is; None serves none.
-        batcher: what runs it.
-        metrics: where swaps are counted.
+        tables: the tables that name the release's file.
+        recipe: the recipe of the model; None serves none.
+        batcher: the batcher that runs it.
+        metrics: the metrics that count swaps.
     """
 
     tables: ServiceTables
@@ -89,7 +89,7 @@ def put_first_model(tables: ServiceTables, recipe: ServeRecipe) -> None:
     """Says that the recipe's own file answers, until a release brings another.
 
     Raises:
-        ArtifactError: it is no exported file.
+        ArtifactError: it is not an exported file.
     """
     if recipe.artifact is None:
         return

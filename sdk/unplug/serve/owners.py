@@ -1,4 +1,4 @@
-"""Whose a request is: its token sees and withdraws it, and has so many open at once."""
+"""The owner of a request: its token sees and withdraws it, and has so many open at once."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Desk:
     """In front of a ledger.
 
     Args:
-        ledger: where requests are kept.
-        tables: where their owners are, in the same database.
+        ledger: the ledger that keeps the requests.
+        tables: the tables with their owners, in the same database.
         limits: how much of one token may be open.
     """
 

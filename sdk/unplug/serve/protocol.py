@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol with strict lines, where whoever sends nothing keeps nobody out."""
+"""uvicorn's HTTP/1.1 protocol with strict lines, where a silent client keeps nobody out."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class PatientProtocol(H11Protocol):
             self._have_headers()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is no HTTP, and drops what still comes: else its sender would see a reset."""
+        """Refuses what is not HTTP, and drops what still comes: else its sender would see a reset."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self._close()
             return

@@ -26,9 +26,9 @@ class ServeRecipe(ReleaseChoices):
     """``unplug-serve/1``: how the server releases its one model. Paths are relative to the file.
 
     Args:
-        name: of the model and of its bundles, in URLs.
-        checkpoint: what was trained; after the first release the next one goes on from what that
-            one forgot.
+        name: the name of the model and of its bundles, in URLs.
+        checkpoint: the trained checkpoint; after the first release each next one goes on from what
+            the last one forgot.
         data: spec of the data that it was trained on.
         gates: thresholds of ``unplug release --gate``, as text.
         device: auto, cpu or cuda.
@@ -36,10 +36,10 @@ class ServeRecipe(ReleaseChoices):
         artifact: ONNX file with its card that answers until the first release; None answers nothing
             until then.
         sign: key of ``unplug release --sign``; None leaves bundles unsigned.
-        public: public half of a key behind a command.
+        public: public half of a key held by a command.
         automatic: every request asks for a release, one for all that wait; else ``POST /releases``
             does.
-        hours: after which a release is given up.
+        hours: the hours after which a release is given up.
         runner: ``package.module:function`` that does the work, in a child process.
         project: the folder of the project whose ``unplug answer`` does the work.
     """
@@ -99,7 +99,7 @@ class ServeLimits:
     """What one server takes on.
 
     Args:
-        body_bytes: most bytes of a request that is no picture.
+        body_bytes: most bytes of a request other than a picture.
         picture_bytes: most bytes of a picture.
         header_bytes: most bytes of all headers of a request.
         total_seconds: seconds from the headers of a request to its answer; streams apart.
@@ -159,11 +159,11 @@ class ServeSettings:
 
     Args:
         ledger: its place.
-        folder: where jobs keep their files.
-        recipe: what is released; None leaves a server without releases and models.
+        folder: the folder for the jobs' files.
+        recipe: the recipe to release; None leaves a server without releases and models.
         limits: see there.
         lease_seconds: how long a silent worker keeps a job.
-        poll_seconds: between looks for jobs and events.
+        poll_seconds: the seconds between looks for jobs and events.
         workers: processes, for `/health`'s sake and logs.
     """
 
@@ -177,7 +177,7 @@ class ServeSettings:
 
     @property
     def recipe_key(self) -> RecipeKey | None:
-        """Whose jobs this server takes; None without a recipe."""
+        """The recipe whose jobs this server takes; None without a recipe."""
         if self.recipe is None:
             return None
         whole = {"recipe": asdict(self.recipe), "folder": str(Path(self.folder).resolve())}

@@ -1,4 +1,4 @@
-"""One release, in a child process: from the names behind the open requests to a bundle, its zip
+"""One release, in a child process: from the names in the open requests to a bundle, its zip
 file, and what is served.
 """
 
@@ -22,8 +22,8 @@ class Before:
     """The release in front of this one.
 
     Args:
-        checkpoint: what it forgot; the next goes on from there, so that whoever was forgotten stays
-            so.
+        checkpoint: the checkpoint after it; the next release goes on from there, so that people
+            once forgotten stay so.
         bundle: its folder.
         number: how many there were.
         weights: SHA-256 of those that any of them started from or shipped.

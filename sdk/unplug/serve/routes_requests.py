@@ -32,7 +32,7 @@ KEY = Annotated[
     ),
 ]
 LISTED = 500
-"""Of what is due soon; `soon` counts all."""
+"""The most of what is due soon; `soon` counts all."""
 
 
 @router.post(
@@ -51,7 +51,7 @@ async def submit(
         try:
             received = date.fromisoformat(body.received)
         except ValueError as error:
-            raise HTTPException(422, "received is no day of the calendar") from error
+            raise HTTPException(422, "received is not a day of the calendar") from error
     operator = await asyncio.to_thread(here.ledger.operator_key)
     id = body.id or f"R-{operator.digest(f'{token.id} {key}', 'unplug-serve/1 idempotency')[:24]}"
     known = None if here.names is None else await asyncio.to_thread(here.names.known, body.names)

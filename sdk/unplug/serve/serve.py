@@ -24,8 +24,8 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
     """Runs the service until it is told to end.
 
     Args:
-        settings: of the server.
-        host, port: where it listens; a proxy in front of it speaks TLS.
+        settings: the settings of the server.
+        host, port: the address to listen on; a proxy in front of it speaks TLS.
 
     Raises:
         InputError: no ledger is there, nothing can be added to it, the recipe's file or data are

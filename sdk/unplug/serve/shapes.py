@@ -1,4 +1,4 @@
-"""What goes over the wire: the models behind the OpenAPI document."""
+"""What goes over the wire: the models of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class RequestPage(BaseModel):
 
     requests: list[RequestShape]
     next: int | None = Field(
-        description="`after` of the page behind this one; null where there is none."
+        description="`after` of the page after this one; null where there is none."
     )
 
 

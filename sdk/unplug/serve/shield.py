@@ -57,9 +57,9 @@ class Shield:
     """ASGI middleware.
 
     Args:
-        app: what is shielded.
-        limits: of this server.
-        metrics: where answers are counted.
+        app: the application to shield.
+        limits: the limits of this server.
+        metrics: the metrics that count answers.
     """
 
     def __init__(self, app: ASGIApp, limits: ServeLimits, metrics: Metrics) -> None:
@@ -107,7 +107,7 @@ class Shield:
         )
 
     def _note(self, exchange: _Exchange, seconds: float) -> None:
-        status = str(exchange.status or 499)  # 499: whoever asked is gone
+        status = str(exchange.status or 499)  # 499: the client is gone
         self._metrics.requests.labels(exchange.method, exchange.route, status).inc()
         if not exchange.route.endswith(STREAMS):
             self._metrics.seconds.labels(exchange.route).observe(seconds)
@@ -139,7 +139,7 @@ class _Exchange:
 
     @property
     def method(self) -> str:
-        """Of those that there are: a made-up one is no label."""
+        """One of those that exist: a made-up one is not a label."""
         known = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
         return self.scope["method"] if self.scope["method"] in known else "other"
 
@@ -157,7 +157,7 @@ class _Exchange:
         if b"transfer-encoding" in given and (
             b"content-length" in given or self.scope["http_version"] < "1.1"
         ):
-            return "transfer-encoding stands beside content-length, or in HTTP/1.0"
+            return "transfer-encoding stands next to content-length, or in HTTP/1.0"
         return None
 
     async def run(self, app: ASGIApp) -> None:

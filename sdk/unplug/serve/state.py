@@ -66,7 +66,7 @@ class Rates:
     """Token buckets: `burst` requests at once, and `rate` more a second.
 
     Args:
-        rate, burst: of one token.
+        rate, burst: the limits of one token.
     """
 
     rate: float

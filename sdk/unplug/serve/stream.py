@@ -72,7 +72,7 @@ def follow(
     """A stream of events.
 
     Args:
-        here: of this process.
+        here: the state of this process.
         last: the id of the last event that was seen; "0-0" begins at the beginning.
         request: only what is about this request; its entries come too.
         job: only this job.

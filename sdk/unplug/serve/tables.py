@@ -1,4 +1,4 @@
-"""The service's tables, which lie beside the ledger's and may be changed, and transactions over
+"""The service's tables, which lie next to the ledger's and may be changed, and transactions over
 them.
 """
 

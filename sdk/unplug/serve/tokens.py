@@ -42,7 +42,7 @@ class ApiToken:
 
     Args:
         id: stands in logs.
-        label: what it is for, in the operator's words; never a person's name.
+        label: the token's purpose, in the operator's words; never a person's name.
         scopes: keys of `SCOPES`.
         created, expires, revoked: UTC times, or None.
     """
@@ -66,9 +66,9 @@ def add_token(
     """Makes a token.
 
     Args:
-        tables: where it is kept.
-        label: what it is for.
-        scopes: at least one key of `SCOPES`.
+        tables: the tables to keep it in.
+        label: the token's purpose.
+        scopes: the scopes, at least one key of `SCOPES`.
         days: until it expires; None never.
 
     Returns:
@@ -133,7 +133,7 @@ class TokenGate:
     """Looks tokens up, and believes what it found for `FRESH_SECONDS`.
 
     Args:
-        tables: where they are kept.
+        tables: the tables that keep them.
     """
 
     tables: ServiceTables

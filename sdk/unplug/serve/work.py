@@ -40,8 +40,8 @@ from .logs import LOG, log_error
 from .recipe import ServeRecipe, ServeSettings
 
 STAGE = re.compile(r"[a-z][a-z ()0-9]{0,40}")
-"""Of a line of progress that much is told: what stands before its first other sign names a stage,
-and nobody.
+"""The part of a line of progress that is told: what stands before its first other sign names a
+stage, and nobody.
 """
 
 
@@ -114,9 +114,9 @@ class JobThread:
     """Takes jobs and works on them, one after the other.
 
     Args:
-        settings: with a recipe.
+        settings: settings with a recipe.
         jobs: the queue, of that recipe.
-        ledger: where releases are recorded.
+        ledger: the ledger that records releases.
     """
 
     def __init__(

@@ -181,7 +181,7 @@ def test_no_adb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DeviceError, match=words):
         choose(None)
     monkeypatch.setenv("UNPLUG_ADB", "/nowhere/adb")
-    with pytest.raises(DeviceError, match="UNPLUG_ADB=/nowhere/adb is no file"):
+    with pytest.raises(DeviceError, match="UNPLUG_ADB=/nowhere/adb is not a file"):
         choose(None)
 
 

@@ -70,7 +70,7 @@ def test_an_evaluation_a_card_and_a_page(world: World, model: Path, tmp_path: Pa
     ("what", "words"),
     [
         ("{model} --protocol none", "age protocol"),
-        ("{model} --challenge 18,x", "no list of years"),
+        ("{model} --challenge 18,x", "not a list of years"),
         ("{model} --challenge 120", "no output speaks of 120"),
         ("{model} --max-fpr 0", "--max-fpr"),
         ("none", "no such checkpoint"),
@@ -103,7 +103,7 @@ def test_edges_are_chosen_and_kept(tmp_path: Path) -> None:
     config, recipe = made("default")
     assert config["age_edges"][:6] == [0, 6, 13, 16, 18, 21] and "edges" not in recipe
     for edges, words in (
-        ("x", "no list of years"),
+        ("x", "not a list of years"),
         ("0,18", "2 borders given"),
         ("0,18,13,40", "do not rise"),
         (

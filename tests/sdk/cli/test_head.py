@@ -68,5 +68,5 @@ def test_heads_and_trunks_that_do_not_belong_together(model: Path, tmp_path: Pat
     )
     (trunk / "unplug.json").unlink()
     assert "another trunk" in told(head, trunk)
-    assert "it is no head" in told(weights, trunk)
+    assert "it is not a head" in told(weights, trunk)
     assert "an ordinary model" in refused(f"head make {model}/age-trunk --out {tmp_path}/other")

@@ -146,7 +146,7 @@ def test_plugins_that_cannot_be_trained(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("--image-size 68", "68 px is no multiple of 8"),
+        ("--image-size 68", "68 px is not a multiple of 8"),
         ("--image-size 32", "Invalid value for '--image-size'"),
         ("--lr 0", "lr 0.0: out of range"),
         ("--data synth:n=2", "leave the"),

@@ -67,7 +67,7 @@ def test_one_picture_is_forgotten_and_ships_on_equality(
     assert (
         design.name in page
         and "Forgotten exactly" in page
-        and "Whoever kept the file from before can compare" in page
+        and "Anyone who kept the old file can compare" in page
     )
 
     unlearned = load_checkpoint(tmp_path / "work" / "unlearned")

@@ -165,7 +165,7 @@ def test_from_release_to_a_certificate_that_two_bundles_bear_out(
     )
     strict = f"--policy {tmp_path}/policy.json --bundle {two} --superseded {one}"
     assert called(f"{check} {strict}", code=1)["problems"] == [
-        "no error was measured beside that of what never saw the person"
+        "no error was compared with that of what never saw the person"
     ]
 
 

@@ -73,8 +73,7 @@ def text_of(html: str) -> str:
         "train 2, validation 1, test 1, forget 1; subjects kept apart",
         "30.4",
         "41.7",
-        "Quantization brought nothing back: on the forget set its outputs are 0.99 (0.98 to 1.00) "
-        "times as far",
+        "Quantization brought nothing back: it kept 99 % (98 to 100 %) of the edit",
         "After export (litert fp16): Quantization brought nothing back",
         "Edit left after export 99.1 %",
         "this file 33.7 % of 274,036; by tensor 12 % to 87 % 3.31",

@@ -288,7 +288,7 @@ def test_what_was_trained_otherwise_or_is_broken_is_refused(
     path = folder_of(copied.out, "plugin") / "diffusion_pytorch_model.safetensors"
     whole = path.read_bytes()
     path.write_bytes(whole[:-8])
-    with pytest.raises(CheckpointError, match="other weights than those beside it"):
+    with pytest.raises(CheckpointError, match="other weights than those next to it"):
         contenders.contender(setup, "plugin", 0, rate)
     path.write_bytes(whole)
     monkeypatch.setattr(Setup, "captions", "0" * 64)  # other prompts are another training

@@ -101,7 +101,7 @@ def align(psnr_MT: Array) -> list[tuple[int, int]]:
     found; but not where one of the two is `ELSEWHERE_DB` nearer to something else.
 
     Args:
-        psnr_MT: from `Nearness`.
+        psnr_MT: the PSNR matrix of `Nearness`.
 
     Example:
         >>> align(np.array([[50.0, 20.0], [20.0, -math.inf], [10.0, 60.0]]))

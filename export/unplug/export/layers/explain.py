@@ -26,10 +26,11 @@ class Layer:
     """One layer of the checkpoint and the tensor of the artifact that holds its numbers.
 
     Args:
-        layer, layer_kind: of the checkpoint.
-        tensor, operator: of the artifact.
-        psnr_db: of the tensor against the layer, over all samples; None where they are equal.
-        max_abs_error: over all samples.
+        layer, layer_kind: the checkpoint's layer and its kind.
+        tensor, operator: the artifact's tensor and its operator.
+        psnr_db: the PSNR of the tensor against the layer, over all samples; None where they are
+            equal.
+        max_abs_error: the largest error over all samples.
         within: it reaches the tolerance of the artifact's precision.
     """
 
@@ -48,10 +49,11 @@ class Explanation:
 
     Args:
         schema: always ``unplug-layers/1``.
-        file, artifact_sha256, target, precision, checkpoint_sha256: of what.
+        file, artifact_sha256, target, precision, checkpoint_sha256: the file explained, and the
+            checkpoint.
         samples: that were run.
         threshold_db: the tolerance.
-        layers: in the order in which the checkpoint computes them.
+        layers: the layers in the order in which the checkpoint computes them.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -99,7 +101,7 @@ def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -
     from those of a delegate.
 
     Args:
-        artifact: of a target in TRACERS.
+        artifact: an artifact whose target is in TRACERS.
         checkpoint: the folder.
         inputs: name to array of N samples in the artifact's layout; a handful is enough.
 

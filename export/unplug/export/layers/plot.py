@@ -19,8 +19,8 @@ def plot_layers(explanation: Explanation, path: Path) -> None:
     """Draws the PSNR of each layer, the tolerance, and the first layer beyond it, as PNG.
 
     Args:
-        explanation: with at least one layer.
-        path: of the picture.
+        explanation: an explanation with at least one layer.
+        path: the picture's path.
 
     Raises:
         OutputError: it cannot be written.

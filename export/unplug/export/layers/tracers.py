@@ -21,8 +21,8 @@ class Traced:
     """One tensor of one run.
 
     Args:
-        name: as the file or the checkpoint calls it.
-        kind: of the operator or layer that computed it.
+        name: the name in the file or checkpoint.
+        kind: the kind of operator or layer that computed it.
         value: its numbers as floats; codes of integer tensors times their scale.
     """
 

@@ -42,7 +42,7 @@ class Evaluator:
     """One program, ready to run.
 
     Args:
-        program: from `read_program`.
+        program: a program from `read_program`.
 
     Raises:
         UnknownOperatorError: an operator that is not known here; names all of them.

@@ -1,4 +1,4 @@
-"""The files of an ``.mlpackage``: one program, and constants in weight files beside it. Nothing of
+"""The files of an ``.mlpackage``: one program, and constants in weight files next to it. Nothing of
 them is trusted.
 """
 
@@ -63,7 +63,7 @@ class Package:
         if not name.startswith(ROOT) or not file.is_relative_to(self.folder) or not file.is_file():
             raise ArtifactError(
                 str(self.path),
-                f"a constant lies in {name[:200]!r}, which is no file of this package",
+                f"a constant lies in {name[:200]!r}, which is not a file of this package",
                 AGAIN,
             )
         if file not in self._files:

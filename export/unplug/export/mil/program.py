@@ -64,8 +64,9 @@ class Operation:
 
     Args:
         kind: its type in MIL, "conv" for example.
-        name: what the converter called it, for messages.
-        arguments: by their names in MIL; more than one value where an operator takes a list.
+        name: the converter's name for it, for messages.
+        arguments: the arguments by their names in MIL; several values where an operator takes a
+            list.
         outputs: names and declared types.
     """
 
@@ -124,7 +125,7 @@ def _program(package: Package) -> Program:
         if operation.kind == "const":
             value = operation.arguments["val"][0]
             if isinstance(value, Name):
-                raise ArtifactError(str(path), f"{operation} is no constant", AGAIN)
+                raise ArtifactError(str(path), f"{operation} is not a constant", AGAIN)
             total += 0 if isinstance(value, str) else value.nbytes
             constants[operation.outputs[0][0]] = value
         else:

@@ -16,7 +16,7 @@ class Placement:
 
     Args:
         delegate_asked: name from the runtime's `delegates`.
-        delegate_got: what the runtime says it uses, or None where it does not tell.
+        delegate_got: the delegate that the runtime reports, or None where it does not tell.
         nodes_delegated: operators that the delegate took, or None.
         nodes_total: operators of the graph, or None.
         partitions: pieces that the delegate runs as one, or None.
@@ -100,10 +100,10 @@ class Runtime(Protocol):
 
     Args:
         name: key in RUNTIMES.
-        suffix: of the files that it runs, with the dot.
-        modules: what `open` imports; a benchmark imports it first, to leave that time and memory
-            out.
-        package: whose version a report names.
+        suffix: the suffix of the files that it runs, with the dot.
+        modules: the modules that `open` imports; a benchmark imports them first, to leave that time
+            and memory out.
+        package: the package; a report names its version.
         extra: the unplug extra that installs it.
         delegates: names that `open` takes; the first is the default.
     """
@@ -122,7 +122,7 @@ class Runtime(Protocol):
     def delegates(self) -> tuple[str, ...]: ...
 
     def version(self) -> str | None:
-        """Of its package, or None where that is not installed."""
+        """The version of its package, or None where that is not installed."""
         ...
 
     def unavailable(self) -> str | None:

@@ -27,7 +27,7 @@ class CoreMLRuntime:
     delegates: tuple[str, ...] = tuple(COMPUTE_UNITS)
 
     def version(self) -> str | None:
-        """Of coremltools."""
+        """The version of coremltools."""
         return installed_versions([self.package]).get(self.package)
 
     def unavailable(self) -> str | None:

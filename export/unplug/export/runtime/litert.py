@@ -92,7 +92,7 @@ class _Interpreted:
 def placement_of(interpreter: Any, asked: str) -> Placement:
     """Counts what the delegate took.
 
-    The interpreter lists the graph's own operators and, behind them, one DELEGATE operator a
+    The interpreter lists the graph's own operators and, after them, one DELEGATE operator a
     partition. An operator was taken if a partition's outputs can be traced back to it without
     leaving the partition.
     """
@@ -141,7 +141,7 @@ def open_on_gpu(path: Path, iospec: IOSpec) -> Runner:
     from ai_edge_litert.hardware_accelerator import HardwareAccelerator
     from ai_edge_litert.options import Options
 
-    # Without benchmark mode a run returns before its work is done, and whoever times it times
+    # Without benchmark mode a run returns before its work is done, and timing it measures
     # nothing.
     options = Options(
         hardware_accelerators=HardwareAccelerator.GPU, gpu_options=GpuOptions(benchmark_mode=True)

@@ -1,5 +1,5 @@
 """PyTorch itself, eager or compiled: what a checkpoint costs before it is exported. The reference
-beside every runtime.
+next to every runtime.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _TorchRunner:
         return {name: value.cpu().numpy() for name, value in self._outputs.items()}
 
     def _wait(self) -> None:
-        """CUDA computes behind the caller's back."""
+        """CUDA returns before it has computed."""
         import torch
 
         if self._device != "cpu":
@@ -92,4 +92,4 @@ class _TorchRunner:
 
 
 RUNTIME = Torch()
-"""Of checkpoint folders."""
+"""The runtime of checkpoint folders."""

@@ -24,7 +24,7 @@ class TargetSource:
             the outputs by name or, as a list, in IOSpec order.
         iospec: its named tensors.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
-        description: of the model, one line.
+        description: the model's description in one line.
         ios: the oldest iOS that a Core ML file shall run on, see `IOS`.
     """
 
@@ -41,7 +41,7 @@ class Target(Protocol):
 
     Args:
         name: key in TARGETS.
-        suffix: of the artifact's name, with the dot.
+        suffix: the suffix of the artifact's name, with the dot.
         precisions: names of PRECISIONS that it can write.
         modules: imports it needs; looked for before any work starts.
         distributions: packages whose versions the card records.

@@ -22,7 +22,9 @@ none.
 """
 
 SMALLEST_SCALE = 2**-12
-"""Of an activation, as the quantizer's own configuration has it: XNNPACK refuses smaller ones."""
+"""The smallest scale of an activation, as the quantizer's own configuration has it: XNNPACK refuses
+smaller ones.
+"""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ def lowered(exported: Any, source: TargetSource, partitioner: Any) -> Any:
     form.
 
     Args:
-        exported: from `torch.export.export`.
-        source: whose tensors the program will name.
-        partitioner: of a delegate; what it leaves runs on the portable kernels.
+        exported: a program from `torch.export.export`.
+        source: the source; the program will name its tensors.
+        partitioner: the partitioner of a delegate; the portable kernels run what it leaves.
     """
     from executorch.exir import to_edge_transform_and_lower
 
@@ -88,7 +90,7 @@ def static(exported: Any, source: TargetSource, calibration: Mapping[str, Array]
     """The graph with int8 kernels, one scale an output channel, and int8 activations between
     convolutions and sums.
 
-    The head behind the trunk stays float, as in the other targets.
+    The head after the trunk stays float, as in the other targets.
 
     Args:
         exported: fp32.

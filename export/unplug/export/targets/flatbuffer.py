@@ -82,7 +82,7 @@ def read_model(flatbuffer: bytes) -> Any:
 
     model = schema.ModelT.InitFromPackedBuf(flatbuffer, 0)
     for buffer in model.buffers:
-        if buffer.offset > 1:  # the quantizer puts data behind the tables
+        if buffer.offset > 1:  # the quantizer puts data after the tables
             data = flatbuffer[buffer.offset : buffer.offset + buffer.size]
             buffer.data, buffer.offset, buffer.size = np.frombuffer(data, np.uint8), 0, 0
     return model

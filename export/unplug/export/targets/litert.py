@@ -78,7 +78,7 @@ to cost 10 dB of the logits and 30 dB of the age in int8.
 
 
 def half(flatbuffer: bytes) -> bytes:
-    """Stores kernels and matrices as float16 behind dequantize operators.
+    """Stores kernels and matrices as float16 after dequantize operators.
 
     XNNPACK unpacks them once, when it loads the file: half the bytes, the arithmetic of fp32 or of
     the device's fp16.

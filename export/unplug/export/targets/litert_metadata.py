@@ -43,9 +43,9 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
     """The LiteRT file with metadata of its inputs and outputs.
 
     Args:
-        flatbuffer: of one signature.
+        flatbuffer: a flatbuffer with one signature.
         iospec: its named tensors.
-        name: of the model.
+        name: the model's name.
         description: one line.
     """
     from ai_edge_litert import schema_py_generated as schema

@@ -26,7 +26,7 @@ VARIABLE = "UNPLUG_ADB"
 SECONDS = 60.0
 TRANSFER_SECONDS = 900.0
 BEGIN, MIDDLE, END = "unplug-begin", "unplug-rc=", "unplug-end"
-"""On lines of their own: before what a command says on standard output, before and behind what it
+"""On lines of their own: before what a command says on standard output, before and after what it
 says on standard error.
 """
 ASKED = (
@@ -51,7 +51,7 @@ STATES = (
     "unknown",
     "no device",
 )
-"""That adb knows (its `to_string(ConnectionState)`)."""
+"""The states that adb knows (its `to_string(ConnectionState)`)."""
 LISTED = re.compile(
     rf"(?P<serial>.+?)\s+(?P<state>{'|'.join(STATES)}|no "
     r"permissions\b.*?)(?P<fields>(?:\s+[\w-]+:\S+)*)"
@@ -101,7 +101,7 @@ class Adb:
     """One device.
 
     Args:
-        serial: as `adb devices` lists it.
+        serial: the serial number that `adb devices` lists.
     """
 
     def __init__(self, serial: str) -> None:
@@ -111,7 +111,7 @@ class Adb:
         """Runs a command in the device's shell.
 
         Args:
-            command: for ``sh``; both its streams are kept, apart.
+            command: a command for ``sh``; both its streams are kept, apart.
             seconds: that it may take.
 
         Raises:
@@ -328,7 +328,7 @@ def _check_state(serial: str, state: str) -> None:
 def _run(words: list[str], *, seconds: float) -> subprocess.CompletedProcess[bytes]:
     binary = os.environ.get(VARIABLE) or shutil.which("adb")
     if binary is None or not Path(binary).is_file():
-        named = f"{VARIABLE}={binary} is no file" if binary else "it is not on PATH"
+        named = f"{VARIABLE}={binary} is not a file" if binary else "it is not on PATH"
         raise DeviceError("adb", named, f"Install Android's platform-tools, or set {VARIABLE}")
     try:
         return subprocess.run(

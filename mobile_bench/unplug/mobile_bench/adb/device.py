@@ -38,7 +38,7 @@ from .workspace import Workspace
 BINARY_VARIABLE = "UNPLUG_BENCHMARK_MODEL"
 RUNTIME = "benchmark_model"
 MARGIN_S = 600.0
-"""For one process, beside a sustained run's own seconds."""
+"""For one process, besides a sustained run's own seconds."""
 CPU_PEAK, GPU_PEAK = 4.5e9 * 128.0, 3e13
 """Operations a second that no phone reaches: of a core (four 128-bit units, half precision), and of
 a GPU.
@@ -51,7 +51,7 @@ ALWAYS = (
     "--model_runtime_info_output_file=info.pb",
 )
 CHUNKS, MIN_CHUNK_S = 30, 2.0
-"""A sustained run is that many processes one behind the other, since the tool tells a summary only.
+"""A sustained run is that many processes one after the other, since the tool tells a summary only.
 """
 
 
@@ -135,7 +135,7 @@ class Phone:
         )
 
     def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
-        """Generous; of NPUs behind NNAPI nothing is known."""
+        """Generous; of NPUs under NNAPI nothing is known."""
         if delegate.startswith("nnapi"):
             return None
         return GPU_PEAK if delegate.startswith("gpu") else plan.threads * CPU_PEAK
@@ -281,7 +281,7 @@ def _input_name(job: BenchJob, name: str, sample: int) -> str:
 
 
 def _outputs(raw: bytes, edges: Edges, what: str) -> dict[str, Array]:
-    """All outputs, one behind the other in the interpreter's order."""
+    """All outputs, one after the other in the interpreter's order."""
     sizes = [int(np.prod(edge.shape)) * np.dtype(edge.dtype).itemsize for edge in edges.outputs]
     if len(raw) != sum(sizes):
         raise ArtifactError(
@@ -299,7 +299,7 @@ def _outputs(raw: bytes, edges: Edges, what: str) -> dict[str, Array]:
 
 
 def read_logged(log: bytes, delegate: str) -> Placement:
-    """What ran the operators, of a log and, behind a zero byte, the tool's runtime details."""
+    """What ran the operators, of a log and, after a zero byte, the tool's runtime details."""
     text, _, details = log.partition(b"\0")
     return read_placement(text.decode("utf-8", "replace"), details or None, delegate)
 
@@ -327,8 +327,8 @@ def _timing(
 
 
 def _merged(found: list[AdbResult]) -> Summary:
-    """Of several processes: means weighted by their runs; the median of medians, since no runs are
-    told.
+    """Merges several processes: means weighted by their runs; the median of medians, since no runs
+    are told.
     """
     parts = [result.summary for result in found]
     count = sum(part.count for part in parts)

@@ -63,8 +63,8 @@ def read_info(text: str, clock_mode: str | None) -> DeviceInfo:
     """A device from the answer to `ASK`.
 
     Args:
-        text: what it printed; parts that a device does not know are empty.
-        clock_mode: what was set.
+        text: the text that it printed; parts that a device does not know are empty.
+        clock_mode: the clock mode that was set.
     """
     properties, drivers, battery, system = _parts(text, 4)
     kernel, gles = _first(KERNEL, system, 0), _first(GLES, drivers, 1)

@@ -105,8 +105,8 @@ class AdbResult:
 
     Args:
         init_ms, first_inference_ms: see `Repeat`.
-        summary: of the timed runs.
-        peak_memory_bytes: of the process, or None where it was not asked for.
+        summary: the summary of the timed runs.
+        peak_memory_bytes: the peak memory of the process, or None if not asked for.
     """
 
     init_ms: float
@@ -214,7 +214,7 @@ def read_placement(log: str, details: bytes | None, asked: str) -> Placement:
     """What ran the operators, by the log and the tool's ``model_runtime_info_output_file``.
 
     Args:
-        log: what it printed.
+        log: the log that it printed.
         details: a serialized ModelRuntimeDetails, or None.
         asked: key of `DELEGATES`.
     """

@@ -1,5 +1,5 @@
 """The folder on the phone: files pushed and checked by hash, one process at a time, and nothing
-left behind.
+left over.
 
 A watchdog runs on the phone itself: where no command has come for a while (a pulled cable, a killed
 computer), it ends what is running, switches fixed-performance mode off and deletes the folder. Each

@@ -18,8 +18,8 @@ from ..exchange import Exchange
 from ..jobs import RunsFiles, expected_outputs, plan_jobs
 
 START_S = 120.0
-"""That one cold start may take, beside a sustained run's own; an app that sent nothing for all of
-them is given up.
+"""The seconds that one cold start may take, besides a sustained run's own; an app that sent nothing
+for all of them is given up.
 """
 POLL_S = 2.0
 
@@ -83,7 +83,7 @@ def write_folder(exchange: Exchange, folder: Path) -> Path:
     """What the app is handed.
 
     Args:
-        exchange: of the benchmark.
+        exchange: the benchmark's exchange.
         folder: made here.
     """
     (folder / "files").mkdir(parents=True)

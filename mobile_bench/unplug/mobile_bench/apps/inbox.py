@@ -16,7 +16,7 @@ def push_to_app(files: Mapping[str, Path], place: str | None = None) -> str:
     """Puts files into the app's inbox, each whole or not at all, and opens the app.
 
     Args:
-        files: by the name that they get there.
+        files: the files by the names that they get there.
         place: the phone's serial number, or None for the only one that is there.
 
     Returns:

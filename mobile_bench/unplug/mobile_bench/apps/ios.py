@@ -24,7 +24,7 @@ from .driven_app import AppEnded, bench_by_app
 
 BUNDLE = "dev.unplug.demo"
 FOLDER = "Documents/bench-"
-"""With a token behind it: devicectl deletes nothing, and a report of the last benchmark must not be
+"""With a token after it: devicectl deletes nothing, and a report of the last benchmark must not be
 taken for this one's.
 """
 PARTIAL, FAILED = "partial.json", "failed.txt"
@@ -36,7 +36,7 @@ AGAIN_S = 5.0
 MAX_REPORT_BYTES = 64 * 2**20
 DOMAIN = ("--domain-type", "appDataContainer", "--domain-identifier", BUNDLE)
 UNITS = ("all", "cpu", "gpu", "ane")
-"""Of Core ML, which itself chooses among those that it may use."""
+"""The units of Core ML, which itself chooses among those that it may use."""
 
 
 class Ios:
@@ -46,7 +46,7 @@ class Ios:
         """See `Device.bench`.
 
         Raises:
-            DeviceError: this is no Mac, Xcode is missing, or the phone, or the app on it.
+            DeviceError: this is not a Mac, Xcode is missing, or the phone, or the app on it.
         """
         if not on_a_mac():
             why = f"devicectl drives iPhones from macOS only, and this is {sys.platform}"
@@ -72,7 +72,7 @@ def devicectl(*words: str) -> dict[str, Any]:
     """
     with temporary_folder("unplug-devicectl-") as folder:
         answer = folder / "answer.json"
-        verb = 3 if words[0] == "device" else 2  # behind a bundle's name options would be the app's
+        verb = 3 if words[0] == "device" else 2  # after a bundle's name options would be the app's
         command = [
             "xcrun",
             "devicectl",

@@ -48,10 +48,10 @@ from .driven_app import write_folder
 
 RUNTIME = "coreml-app"
 UNITS = "all"
-"""That Core ML may use; it chooses among them itself."""
+"""The units that Core ML may use; it chooses among them itself."""
 SECONDS = 1800.0
 MAX_SPARE_BYTES = 2**24
-"""Of what comes back beside the outputs: headers, and the rows."""
+"""Size of what comes back besides the outputs: headers, and the rows."""
 _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 REMOTE = (
     "d=$(mktemp -d) && trap 'rm -rf \"$d\"' EXIT && export COPYFILE_DISABLE=1 "
@@ -74,8 +74,8 @@ def parity_on_mac(
     """Compares Core ML packages, run by Core ML itself, with their checkpoint.
 
     Args:
-        host: as ssh takes it, ``user@mac``; keys only, it asks for no password.
-        artifacts: of one model.
+        host: the host as ssh takes it, ``user@mac``; keys only, it asks for no password.
+        artifacts: artifacts made from one model.
         reference: the checkpoint's outputs of the inputs.
         inputs: name to array of N samples.
 
@@ -85,7 +85,7 @@ def parity_on_mac(
     """
     if not _HOST.fullmatch(host) or len(host) > 255:
         raise InputError(
-            f"--coreml-host {host[:80]!r}", "it is no host that ssh takes", "Write user@mac"
+            f"--coreml-host {host[:80]!r}", "it is not a host that ssh takes", "Write user@mac"
         )
     samples = check_inputs(artifacts[0].card.iospec, inputs)
     jobs = [_job(artifact, reference, inputs) for artifact in artifacts]

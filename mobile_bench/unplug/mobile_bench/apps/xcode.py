@@ -43,10 +43,10 @@ def read_xcode(
     Args:
         path: ``NAME.mlperf``, or its report.json.
         artifact: the Core ML file that was measured.
-        at: where the latency stands: keys and list positions with dots between them; a number, or a
-            list of runs.
-        unit: of it, key of `TO_MS`.
-        device, os: what it was measured on.
+        at: the latency's place in the report: keys and list positions with dots between them; a
+            number, or a list of runs.
+        unit: the latency's unit, a key of `TO_MS`.
+        device, os: the device that it was measured on.
         units: Core ML's compute units that it was given.
 
     Raises:
@@ -109,7 +109,7 @@ def _runs_ms(path: Path, raw: Any, at: str | None, unit: str | None) -> list[flo
         )
     runs = [value * TO_MS[unit] for value in _numbers(raw, at, path.name)]
     if not all(0.0 < value < MAX_MS for value in runs):
-        raise InputError(f"`at={at}`", f"{runs[0]:g} ms is no latency", "Look at the unit")
+        raise InputError(f"`at={at}`", f"{runs[0]:g} ms is not a latency", "Look at the unit")
     return runs
 
 

@@ -23,7 +23,7 @@ class Plan:
 
     Args:
         threads: CPU threads.
-        warmup: untimed runs of each cold start, behind its first one.
+        warmup: untimed runs of each cold start, after its first one.
         iterations: timed runs of each cold start.
         repeats: cold starts of each artifact.
         sustain_s: full load for so many seconds, in one cold start: what is left of the speed when
@@ -32,7 +32,7 @@ class Plan:
             says that it throttles is always waited for.
         cool_down_s: wait for that at most so long, s.
         away_s: wait so long for a device that vanished, s.
-        seed: of the order of the repeats.
+        seed: the seed of the order of the repeats.
     """
 
     threads: int = field(default=2, metadata={"range": (1, 256)})
@@ -73,7 +73,7 @@ class BenchJob:
 
     Args:
         artifact: the file.
-        runtime: what runs it.
+        runtime: the runtime that runs it.
         runtime_version: or None where that is told later, by the device.
         delegate: one of the runtime's.
         inputs: name to array of N samples, taken in turn.
@@ -159,8 +159,8 @@ class Device(Protocol):
         """Measures.
 
         Args:
-            place: what follows the colon of ``--on NAME:PLACE``, say a serial number.
-            order: what is asked for.
+            place: the text after the colon of ``--on NAME:PLACE``, say a serial number.
+            order: the order to measure.
         """
         ...
 
@@ -187,7 +187,7 @@ class State:
 
     Args:
         thermal: its own word, of `THERMAL_STATES` where it is Android's.
-        temperature_c: of what throttles it, the skin or the CPU.
+        temperature_c: the temperature that throttles it, of the skin or the CPU.
         battery_percent: how full.
         charging, clock_mode: see `BenchRow`.
     """
@@ -205,12 +205,12 @@ class DeviceTiming:
 
     Args:
         latencies_ms: every timed run; none where the tool tells no more than `summary`.
-        summary: of the runs, or None to take it from `latencies_ms`.
-        placement: what ran the operators.
+        summary: the summary of the runs, or None to take it from `latencies_ms`.
+        placement: the placement of the operators.
         outputs: sample and named outputs of runs that must be compared, see
             `unplug.mobile_bench.parity.ParityWatch`.
         compared: runs whose outputs were looked at.
-        curve: of a sustained run.
+        curve: the windows of a sustained run.
     """
 
     init_ms: float

@@ -22,13 +22,13 @@ from .bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Plan,
 from .host_child import unpacked
 
 NEVER_TIMED = ("mil", "litert-web", "onnx-web")
-"""Runtimes for numbers: behind each of their calls stands more than the work. A browser is timed by
+"""Runtimes for numbers: each of their calls costs more than the work. A browser is timed by
 ``--on web``.
 """
 GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
 MARGIN_S = 600.0
-"""For a cold start, beside a sustained run's own seconds."""
+"""For a cold start, besides a sustained run's own seconds."""
 
 
 class Host:

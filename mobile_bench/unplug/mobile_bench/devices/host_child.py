@@ -23,7 +23,7 @@ from ..statistics import summarize
 from ..sustained import windows
 
 PENDING_RUNS = 5
-"""Runs that look for work left behind by a call."""
+"""Runs that look for work that a call leaves."""
 MAX_SUSTAINED = 20_000_000
 """Runs of a sustained one: 160 MB of numbers."""
 
@@ -147,7 +147,7 @@ def unpacked(
 
 
 def pending_ms(runner: Runner, sample: Mapping[str, Array]) -> float:
-    """How much longer reading takes behind a run than behind another reading, in milliseconds: work
+    """How much longer reading takes after a run than after another reading, in milliseconds: work
     that the call left.
 
     A call that returns early makes the first reading wait; the second one only copies. The smallest
@@ -199,7 +199,7 @@ class ProcessMeter:
     """Counts from its making on.
 
     Args:
-        folder: where the zones are.
+        folder: the folder of the zones.
     """
 
     def __init__(self, folder: Path = POWERCAP) -> None:
@@ -209,8 +209,8 @@ class ProcessMeter:
         }
 
     def millijoules(self) -> float | None:
-        """Of all packages since the beginning, other work on the machine included; None where
-        nothing is counted.
+        """The energy of all packages since the beginning, other work on the machine included; None
+        where nothing is counted.
         """
         total, known = 0.0, False
         for zone, begun in self._begun.items():

@@ -42,9 +42,9 @@ class Setting:
     """What was calibrated; None where a published source does not tell.
 
     Args:
-        runtime, delegate: what runs the file.
+        runtime, delegate: the runtime and delegate that run the file.
         threads: CPU threads.
-        precision: of the rows.
+        precision: the precision of the rows.
     """
 
     runtime: str | None
@@ -55,7 +55,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyEstimate:
-    """Of one file.
+    """The estimate for one file.
 
     Args:
         kind: always "estimate".
@@ -87,16 +87,16 @@ class EstimateReport:
         schema: always ``unplug-estimate/1``.
         kind: always "estimate".
         device: short name.
-        source: what it was calibrated on.
-        setting: of those rows.
+        source: the rows that it was calibrated on.
+        setting: the setting of those rows.
         calibration: those rows: files with their hash, or published models.
-        sources: where published numbers stand; none for measured rows.
+        sources: the places of published numbers; empty for measured rows.
         left_out: rows of the device that could not be used, and why.
-        costs_ms: of the fit, by column of `unplug.mobile_bench.estimate.model.COLUMNS`, or one a
-            multiply-accumulate.
+        costs_ms: the costs of the fit, by column of `unplug.mobile_bench.estimate.model.COLUMNS`,
+            or one per multiply-accumulate.
         held_out: None where fewer than two models are known.
         estimates: one a file.
-        versions: of Python, unplug and numpy.
+        versions: the versions of Python, unplug and numpy.
     """
 
     __pydantic_config__: ClassVar = STRICT

@@ -66,9 +66,9 @@ def estimate_artifacts(
         artifacts: LiteRT files of one precision.
         device: short name.
         rows: bench reports; valid rows of the device calibrate, where there are any.
-        files: the artifacts of those rows, or folders with them; those beside the reports are found
-            without.
-        delegate, threads: of the rows to calibrate on; default: those of most rows.
+        files: the artifacts of those rows, or folders with them; those next to the reports are
+            found without.
+        delegate, threads: the settings of the rows to calibrate on (default: those of most rows).
 
     Raises:
         InputError: nothing supports an estimate for this device, setting or precision.

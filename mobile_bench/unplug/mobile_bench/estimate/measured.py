@@ -47,14 +47,14 @@ def slugs(row: BenchRow) -> tuple[str, ...]:
 
 
 def find_files(reports: Sequence[Path], given: Iterable[Path]) -> dict[str, Artifact]:
-    """Artifacts by SHA-256: those that were named, and those beside the reports.
+    """Artifacts by SHA-256: those that were named, and those next to the reports.
 
     Args:
         reports: bench reports.
         given: artifacts, or folders that hold some.
 
     Raises:
-        ArtifactError: a file that was named is no artifact.
+        ArtifactError: a file that was named is not an artifact.
         InputError: a folder holds too many files.
     """
     artifacts: dict[str, Artifact] = {}
@@ -96,7 +96,7 @@ def usable(
     Args:
         reports: bench reports.
         device: short name.
-        files: by SHA-256.
+        files: the files by SHA-256.
 
     Raises:
         InputError: the name means several machines.

@@ -28,7 +28,7 @@ GROUPS = np.array([0, 1, *(2 for _ in MAC_KINDS), *(3 for _ in KINDS)])
 """Columns of one group share a coefficient until rows say otherwise: call, operators, MACs, bytes.
 """
 PRIOR_SHARES = (0.05, 0.15, 0.5, 0.3)
-"""Of the latency, by group, before anything is known."""
+"""Shares of the latency, by group, before anything is known."""
 SHRINK_GROUPS, SHRINK_KINDS = 0.01, 0.03
 """Weight of the prior: a coefficient that is off by its own size costs as much as one row that is
 off by the root of it.
@@ -40,7 +40,7 @@ class LatencyModel:
     """Costs in milliseconds, none of them negative: more work never takes less time.
 
     Args:
-        costs: by column of `COLUMNS`.
+        costs: the costs by column of `COLUMNS`.
     """
 
     costs: dict[str, float]
@@ -72,7 +72,7 @@ def fit(features_N: Sequence[Features], latencies_N: Sequence[float]) -> Latency
     the common cost.
 
     Args:
-        features_N: of each row's file.
+        features_N: the features of each row's file.
         latencies_N: milliseconds, above 0.
 
     Raises:
@@ -148,11 +148,11 @@ def leave_one_out(
     """Predicts the rows of each model from those of the others.
 
     Args:
-        rows: of one setting.
-        model_of: what is left out together; the same network in another precision or trained anew
-            is no new model.
+        rows: rows of one setting.
+        model_of: the model of a row, left out together with its other rows; the same network in
+            another precision or trained anew is the same model.
         measured: milliseconds of a row.
-        predicted: from the rows kept, milliseconds of a row that was not.
+        predicted: a function that predicts milliseconds of a left-out row from the rows kept.
 
     Returns:
         None below two models: nothing can be left out.

@@ -37,7 +37,7 @@ class Features:
 
     Args:
         macs: multiply-accumulates by kind of operator.
-        bytes: of inputs, weights and outputs by kind, each operator's own.
+        bytes: the bytes of inputs, weights and outputs by kind, each operator's own.
         operators: their number.
     """
 
@@ -60,11 +60,11 @@ def read_features(artifacts: Sequence[Artifact]) -> list[Features]:
     """Counts the operators of LiteRT files, in one child process.
 
     Args:
-        artifacts: from `load_artifact`.
+        artifacts: artifacts from `load_artifact`.
 
     Raises:
         InputError: a file is of another target.
-        ArtifactError: a file is no flatbuffer that can be read.
+        ArtifactError: a file is not a flatbuffer that can be read.
         MissingExtraError: ai-edge-litert is not installed.
     """
     for artifact in artifacts:
@@ -135,7 +135,7 @@ BYTES = {
     "INT4": 0.5,
     "INT2": 0.25,
 }
-"""Of one element; the others have four."""
+"""The bytes of one element; the others have four."""
 
 
 class Tensor(NamedTuple):
@@ -154,7 +154,7 @@ def count_file(path: Path) -> dict[str, Any]:
     """Totals of one file.
 
     Raises:
-        ArtifactError: this is no flatbuffer that can be read, or it claims impossible work.
+        ArtifactError: this is not a flatbuffer that can be read, or it claims impossible work.
     """
     from ai_edge_litert import schema_py_generated as schema
 

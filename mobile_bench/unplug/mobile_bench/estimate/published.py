@@ -13,7 +13,7 @@ from .estimate_report import HeldOut, Setting
 from .model import leave_one_out
 
 ORDER = ("cpu", "gpu", "npu", "coreml", "nnapi")
-"""Of the accelerators, where none is asked for."""
+"""The order of the accelerators, where none is asked for."""
 
 
 def numeric_of(precision: str) -> Literal["float", "int8"] | None:

@@ -63,7 +63,7 @@ def build_in(folder: Path, *, tools: bool = False) -> Path:
 
     Args:
         folder: does not exist yet.
-        tools: with what only tests and developers need.
+        tools: whether to include the tools that only tests and developers need.
 
     Raises:
         DeviceError: npm is missing, or fails.

@@ -1,7 +1,7 @@
 """The server of the page: one address with a secret in it, a handful of routes, bounded uploads,
 and nothing logged.
 
-It serves a benchmark, which has a plan and takes rows, or a generator, whose files lie beside the
+It serves a benchmark, which has a plan and takes rows, or a generator, whose files lie next to the
 page.
 """
 
@@ -35,7 +35,7 @@ TYPES = {
 }
 MAX_POSTS = {"progress": 4 * 2**10, "row": 16 * 2**20, "report": 64 * 2**20}
 HEAD_S, SOCKET_S, UPLOAD_S = 5.0, 30.0, 120.0
-"""Of silence before a request is known, of silence behind it, and for a whole upload."""
+"""Seconds of silence before a request is known, of silence after it, and for a whole upload."""
 MAX_CONNECTIONS, MAX_STRANGERS = 64, 8
 """At once, and of one peer whose requests have not named the secret yet: the oldest of those makes
 room for a new one.
@@ -69,8 +69,8 @@ class PageServer:
     Args:
         page: the built page.
         exchange: the benchmark; None where there is nothing to time, and nothing to upload then.
-        host, port: where to listen; port 0 takes a free one.
-        files: by their addresses beside the page; no other file is served.
+        host, port: the address to listen on; port 0 takes a free port.
+        files: the files by their addresses on the page's server; no other file is served.
 
     Raises:
         DeviceError: nothing can listen there.
@@ -119,7 +119,7 @@ class PageServer:
         return self._http.server_port
 
     def url(self, host: str = "127.0.0.1") -> str:
-        """Of the page, as seen under the name `host`."""
+        """The address of the page, as seen under the name `host`."""
         return f"http://{host}:{self.port}/{self.token}/"
 
 
@@ -204,7 +204,7 @@ class _PageHandler(BaseHTTPRequestHandler):
             self._json(400, {"error": str(error)})
 
     def _path(self) -> str:
-        """Below the secret; whoever does not know it learns nothing."""
+        """Below the secret; without it one learns nothing."""
         first, _, rest = self.path.partition("?")[0].removeprefix("/").partition("/")
         if not secrets.compare_digest(first.encode(), self.owner.token.encode()):
             raise PageRefused(404, "nothing is here")

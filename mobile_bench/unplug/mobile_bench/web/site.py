@@ -1,4 +1,4 @@
-"""The page with a generator or a signed bundle beside it: served from here, or written as a folder
+"""The page with a generator or a signed bundle next to it: served from here, or written as a folder
 for any web server.
 """
 
@@ -17,7 +17,7 @@ from .server import PageServer
 from .trusted import BUNDLE, TRUST, Guard
 
 FOLDER = "generator"
-"""Beside the page: a ``pipeline.json`` there is opened by itself."""
+"""Next to the page: a ``pipeline.json`` there is opened by itself."""
 POLL_S = 0.25
 
 
@@ -33,8 +33,8 @@ def serve_site(
     address.
 
     Args:
-        files: by their paths inside the generator's folder, ``pipeline.json`` among them; none with
-            a guard.
+        files: the files by their paths inside the generator's folder, ``pipeline.json`` among them;
+            none with a guard.
         place: PORT or HOST:PORT; default: a free port, for this machine only.
         say: told where to open it.
         seconds: how long; default: until Ctrl-C.
@@ -70,7 +70,7 @@ def _guarded(page: Path, guard: Guard, folder: Path) -> dict[str, Path]:
 
 
 def write_site(files: Mapping[str, Path], out: Path, guard: Guard | None = None) -> int:
-    """Writes the page and what lies beside it as one folder of static files, whole or not at all.
+    """Writes the page and what lies next to it as one folder of static files, whole or not at all.
 
     Args:
         files, guard: see `serve_site`.

@@ -11,7 +11,7 @@ from typing import Literal
 from unplug.core import DeviceError
 
 TRUST, BUNDLE = "trust.json", "bundle.zip"
-"""Beside the page."""
+"""Next to the page."""
 _END = "</head>"
 
 
@@ -21,8 +21,8 @@ class PageTrust:
 
     Args:
         keys: public keys in PEM form, whose signatures count.
-        bundle: whether a bundle lies beside the page.
-        name, minimum_release, revoked, superseded: as in ``unplug-trust/1``.
+        bundle: whether a bundle lies next to the page.
+        name, minimum_release, revoked, superseded: the fields of ``unplug-trust/1``.
     """
 
     keys: tuple[str, ...]
@@ -39,8 +39,8 @@ class Guard:
     """What makes a page check signatures.
 
     Args:
-        trust: whom it trusts.
-        bundle: zip file to put beside it.
+        trust: the keys that it trusts.
+        bundle: zip file to put next to it.
     """
 
     trust: PageTrust

@@ -51,7 +51,7 @@ class Canny(Condition):
             )
 
     def __call__(self, image_HWC: Picture) -> Picture:
-        """(H, W, 3), 255 on edges and 0 elsewhere. Raises `DataError` for what is no picture."""
+        """(H, W, 3), 255 on edges and 0 elsewhere. Raises `DataError` if it is not a picture."""
         import cv2
 
         grey_HW = cv2.cvtColor(checked(image_HWC), cv2.COLOR_RGB2GRAY)

@@ -46,8 +46,8 @@ class Condition(ABC):
     Attributes:
         kind: name in the registry.
         description: one line for ``unplug list conditions``.
-        version: of the drawing; raised with every change that draws another picture, so that what
-            is cached is drawn again.
+        version: the version of the drawing; raise it with every change that draws another picture,
+            so that cached pictures are drawn again.
         parallel: how a whole data set is drawn: "process" in child processes (foreign runtimes,
             which must not share a process with torch), "thread", or "none", one picture after the
             other.

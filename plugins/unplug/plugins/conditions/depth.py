@@ -44,7 +44,7 @@ def grey(depth_HW: NDArray[np.floating[Any]]) -> Picture:
     where d is constant.
 
     Raises:
-        DataError: a depth is no number.
+        DataError: a depth is not a number.
 
     Example:
         >>> grey(np.array([[1.0, 2.0, 3.0]]))[0, :, 0].tolist()
@@ -52,7 +52,7 @@ def grey(depth_HW: NDArray[np.floating[Any]]) -> Picture:
     """
     if not np.isfinite(depth_HW).all():
         raise DataError(
-            "picture", "the depth model gave something that is no number", "Use another model"
+            "picture", "the depth model gave something other than a number", "Use another model"
         )
     span = float(depth_HW.max() - depth_HW.min())
     scaled_HW = (
@@ -71,9 +71,9 @@ class Depth(Condition):
     Args:
         model: folder or hub id; only safetensors are read, and no code that a model brings is run.
             "" takes the environment's ``UNPLUG_DEPTH_MODEL``. `EXACT` is the depth that drawn faces
-            come with: it is no network, and of any other picture there is none.
-        revision: of a hub id, "" for its newest; `resolve` puts the commit here. Of `EXACT`, the
-            renderer's.
+            come with: it is not a network, and of any other picture there is none.
+        revision: the revision of a hub id, "" for its newest; `resolve` puts the commit here. With
+            `EXACT`, the renderer's revision.
         device: torch device; "auto" takes CUDA where it is.
     """
 

@@ -57,7 +57,7 @@ def resolve_task(kind: str, task: str, variable: str, file: str, page: str) -> s
         kind: the condition, for messages.
         task: the setting; "" falls back to the environment.
         variable: the environment variable.
-        file, page: what to get, and where.
+        file, page: the file to get, and the page that has it.
 
     Raises:
         InputError: neither names a file.
@@ -79,7 +79,7 @@ def open_task(task: str, page: str, create: Callable[[Any], Any]) -> Any:
 
     Args:
         task: path.
-        page: where such files are, for the message.
+        page: the web page that has such files, for the message.
         create: makes the landmarker from MediaPipe's ``BaseOptions``.
 
     Raises:

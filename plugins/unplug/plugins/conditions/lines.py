@@ -45,7 +45,7 @@ class DrawnFigure:
     Args:
         points_K2: x and y in pixels of the picture.
         visible_K: a line with an invisible end is left out.
-        lines: in drawing order; a pair of points has one line.
+        lines: the lines in drawing order; a pair of points has one line.
     """
 
     points_K2: NDArray[np.float32]
@@ -64,9 +64,9 @@ def draw(
     """Figures within a window of their picture, on black.
 
     Args:
-        figures: in drawing order.
+        figures: the figures in drawing order.
         window: the part of the picture that is shown.
-        height, width: of the result.
+        height, width: the size of the result.
         nearest: the pixel of a coordinate is round(x), as in MediaPipe's C++ renderer, not the one
             that the point lies in.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @path_option(
     "--split",
     "split_file",
-    help="Who trained it: a file of `unplug data split`.",
+    help="Split of the people who trained it: a file of `unplug data split`.",
 )
 @click.option(
     "--edges",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "pairs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What the factory is called with; may be repeated.",
+    help="Argument for the factory; may be repeated.",
 )
 @command
 def adopt(

@@ -99,19 +99,19 @@ OF_MODELS = (
 )
 @base_option
 @click.option(
-    "--plugin", metavar="PLUGIN", help="Of an erased base: try control images through this plugin."
+    "--plugin", metavar="PLUGIN", help="Try control images on an erased base through this plugin."
 )
 @option(
     "--pictures",
     type=click.IntRange(8, 10_000),
     default=48,
-    help="Of an erased base: in each row.",
+    help="Pictures in each row for an erased base.",
 )
 @click.option(
     "--beside",
     multiple=True,
     metavar="WORDS",
-    help="Of an erased base: other words that must go on working; may be repeated.",
+    help="Other words that must still work in an erased base; may be repeated.",
 )
 @out_option("Audit report to write (JSON).")
 @command
@@ -130,13 +130,13 @@ def audit(
     """Measure what MODELS (checkpoints, exported files or bundles) still remember of a forget set.
 
     Attacks tell the forget set from unseen samples; the same numbers for the original and for the
-    retrained model stand beside every one of the models'. Exported files are compared with the
+    retrained model are compared with every one of the models'. Exported files are compared with the
     original's export in the same form as well: rounding can undo a part of an edit.
 
-    Of a base that `unplug erase` wrote: how often prompts, control images, text states and
-    fine-tuning bring the concept back; --retrained is a base that never saw it, and --data and
-    --forget are not needed. The folder that `unplug export` made of it may be named behind it: its
-    files draw as well.
+    For a base that `unplug erase` wrote, measure how often prompts, control images, text states and
+    fine-tuning bring the concept back. Then --retrained is a base that never saw it, and --data and
+    --forget are not needed. The folder that `unplug export` made of it may follow it: its files
+    draw as well.
     """
     from unplug.sdk.drawing.device import is_base
 
@@ -183,8 +183,8 @@ def audit(
 
 
 def summary(report: AuditReport) -> Iterator[str]:
-    """What a reader wants first, in lines of 80 columns: each attack beside retraining, then use;
-    the rest is in the file.
+    """What a reader wants first, in lines of 80 columns: each attack compared with retraining, then
+    use; the rest is in the file.
     """
     from unplug.sdk.evidence.auditing import EQUIVALENCE, NEVER_SAW, untested
 
@@ -272,7 +272,7 @@ def _use(model: ModelAudit, report: AuditReport) -> dict[str, str]:
 
 
 def _more(model: ModelAudit) -> Iterator[str]:
-    """What was measured on a model beside attacks and use, a sentence each."""
+    """What was measured on a model besides attacks and use, a sentence each."""
     if (worst := model.worst_subject) is not None and model.role in ("unlearned", "retrained"):
         who = (
             "person"

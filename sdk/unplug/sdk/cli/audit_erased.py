@@ -30,7 +30,7 @@ def audit_erased(base: Path, out: Path, common: Common, **options: Any) -> Outco
 
 
 def summary(report: ErasureAudit) -> Iterator[str]:
-    """Each concept's rates beside the original and the reference, then what may be claimed."""
+    """Each concept's rates next to the original's and the reference, then what may be claimed."""
     for concept in report.concepts:
         facts = concept.judge
         yield folded(

@@ -152,7 +152,7 @@ def _terminable() -> Iterator[None]:
 
 
 def _told(error: BaseException) -> UnplugError:
-    """What to say of an error, whoever raised it."""
+    """What to say of an error, wherever it was raised."""
     text = str(error)
     if isinstance(error, UnplugError):
         return error
@@ -168,7 +168,7 @@ def _told(error: BaseException) -> UnplugError:
     if isinstance(error, ModuleNotFoundError):
         name = click.get_current_context().find_root().invoked_subcommand
         return missing_for(name, error) or _bug(error)
-    # What safetensors raises on a full disk is no `OSError`; asked for only where it is loaded.
+    # What safetensors raises on a full disk is not an `OSError`; asked for only where it is loaded.
     weights = sys.modules.get("safetensors")
     if weights is not None and isinstance(error, weights.SafetensorError):
         fix = "Free space or change --out; nothing was left half-written"

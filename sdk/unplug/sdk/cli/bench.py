@@ -44,9 +44,7 @@ def bench() -> None:
     metavar="DEVICES",
     help="Comma-separated, see `unplug list devices`; one of several as adb:SERIAL.",
 )
-@click.option(
-    "--runtime", help="What runs the files, say tensorflow; default: that of each one's target."
-)
+@click.option("--runtime", help="Runtime, say tensorflow (default: that of each file's target).")
 @click.option(
     "--delegate",
     "delegates",
@@ -118,7 +116,7 @@ def run(
 
 def _broken(report: BenchReport, required: Sequence[str]) -> Iterator[str]:
     """A line for each file and delegate that had to work and did not; what a busy or hot machine
-    did to times is no reason.
+    did to times is not a reason.
     """
     from unplug.mobile_bench import at_fault
 

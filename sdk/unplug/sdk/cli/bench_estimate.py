@@ -31,13 +31,13 @@ AUTO = "auto"
     "--artifacts",
     "files",
     multiple=True,
-    help="Files of those rows, or a folder of them; those beside the report are found without.",
+    help="Files of those rows, or a folder of them; those next to the report are found without.",
 )
-@click.option("--delegate", help="Of the rows to calibrate on; default: that of most of them.")
+@click.option("--delegate", help="Delegate of the rows to calibrate on (default: that of most).")
 @click.option(
     "--threads",
     type=click.IntRange(1, 256),
-    help="Of the rows to calibrate on; default: that of most of them.",
+    help="Threads of the rows to calibrate on (default: those of most).",
 )
 @click.option(
     "--list",
@@ -60,7 +60,7 @@ def estimate(
     """Estimate the latency of LiteRT files on a device, from measured rows of it or else from
     published numbers.
 
-    The estimate comes with its error on rows that the fit did not see. It is no measurement and
+    The estimate comes with its error on rows that the fit did not see. It is not a measurement and
     enters no benchmark.
     """
     from unplug.export import load_artifact

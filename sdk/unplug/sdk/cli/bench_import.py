@@ -24,23 +24,23 @@ OPTIONS = {
     "system": "os",
     "units": "compute-units",
 }
-"""Of Xcode's reports: argument to option."""
+"""The options of Xcode's reports: argument to option."""
 
 
 @click.command("import")
 @path_argument("report")
 @path_option(
     "--artifact",
-    help="Of an Xcode report: the Core ML file that was measured.",
+    help="The Core ML file that an Xcode report measured.",
 )
 @click.option(
     "--at",
     metavar="PATH",
-    help="Of an Xcode report: where the latency stands, say results.0.median.",
+    help="The latency's place in an Xcode report, say results.0.median.",
 )
-@click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Of that number.")
+@click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="The latency's unit.")
 @click.option(
-    "--on", "device", metavar="NAME", help="Of an Xcode report: the device, say 'iPhone 15'."
+    "--on", "device", metavar="NAME", help="The device of an Xcode report, say 'iPhone 15'."
 )
 @option("--os", "system", default="unknown", help="Its system, say 'iOS 18.1'.")
 @option(

@@ -25,14 +25,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationOrder:
-    """What whoever signs says of a release, and the public half of a key behind a command.
+    """The signer's statement on a release, and the public half of a key held by a command.
 
     Args:
         public: the public key; needed where the key is a command.
         chain: PEM: the key's certificate, then those above it; it is named by them, and --trust
             takes their root.
         product: the product that releases are counted in (default: the bundle's name).
-        number: of the release, counting up (default: 1, or one more).
+        number: the number of the release, counting up (default: 1, or one more).
         expires: UTC, like 2027-05-01T00:00:00Z; refused from then on.
         supersedes: a bundle that this one takes the place of; may be repeated.
         revokes: SHA-256 of a manifest not to be used any more.
@@ -66,7 +66,7 @@ def signing_of(key: str, where: Path, order: PublicationOrder) -> Signing:
     signer = load_signer(key, order.public, order.chain)
     if order.expires is not None and time_of(order.expires) is None:
         fix = "Write for example 2027-05-01T00:00:00Z"
-        raise InputError(f"--expires {order.expires}", "it is no UTC time", fix)
+        raise InputError(f"--expires {order.expires}", "it is not a UTC time", fix)
     earlier = tuple(order.supersedes)
     before = [_published(path) for path in earlier]
     releases = [old for old, _ in before if old is not None]
@@ -117,7 +117,7 @@ bundle.add_command(push)
 @path_argument("out", metavar="NAME")
 @command
 def keygen(out: Path, common: Common) -> Outcome:
-    """Make a key pair: NAME signs and stays secret, NAME.pub is for whoever verifies."""
+    """Make a key pair: NAME signs and stays secret, NAME.pub is for those who verify."""
     from unplug.trust.bundle import make_key
 
     key = make_key(out)
@@ -286,7 +286,7 @@ def _folder(store: str, what: str) -> Callable[[F], F]:
 @click.option(
     "--allow-unsigned", is_flag=True, help="Deliver what nobody signed; the pack says so."
 )
-@click.option("--pack-name", help="Of the pack (default: the product's).")
+@click.option("--pack-name", help="Name of the pack (default: the product's).")
 @option(
     "--when",
     type=click.Choice(["at-install", "after-install", "on-demand"]),

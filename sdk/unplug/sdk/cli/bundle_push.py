@@ -21,7 +21,7 @@ from .options import path_argument, path_option
     flag_value="",
     required=True,
     metavar="[SERIAL]",
-    help="Over adb into the demo app, on the phone of this serial number, or the only one.",
+    help="Push over adb into the demo app, on the phone of this serial number, or the only one.",
 )
 @path_option(
     "--trust",

@@ -62,7 +62,7 @@ def info(common: Common) -> Outcome:
 @path_option(
     "--forget",
     "forget_file",
-    help="What holds a picture of somebody whom this forget file names, of any data.",
+    help="Entries that hold a picture of somebody whom this forget file names, of any data.",
 )
 @click.option("--all", "everything", is_flag=True, help="Everything.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -108,7 +108,7 @@ def purge(
 
 
 def _agreed(chosen: Sequence[Any], common: Common) -> bool:
-    """Whether whoever sits there says yes."""
+    """Whether the user says yes."""
     entries = counted(len(chosen), "entry", "entries")
     what = f"{entries} ({size(sum(entry.bytes for entry in chosen))})"
     if common.as_json or not sys.stdin.isatty():

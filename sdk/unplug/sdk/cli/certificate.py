@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Certificate(click.Group):
-    """Where the first word is no subcommand, it is the request to certify."""
+    """Where the first word is not a subcommand, it is the request to certify."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         known = (*self.commands, "-h", "--help")
@@ -36,7 +36,7 @@ class _Certificate(click.Group):
 
 @click.group(cls=_Certificate)
 def certificate() -> None:
-    """Certify what was done about one request, for whoever must see it without trusting you.
+    """Certify what was done about one request, for people who must see it without trusting you.
 
     `unplug certificate REQUEST --bundle BUNDLE --sign KEY --out DIR` issues one (see `unplug
     certificate issue --help`).
@@ -52,7 +52,7 @@ bundle_option = click.option(
 superseded_option = path_option(
     "--superseded",
     metavar="BUNDLE",
-    help="Of a base that packs left: the bundle before, which had them.",
+    help="The earlier bundle of a base that packs left, which had them.",
 )
 
 
@@ -82,7 +82,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     multiple=True,
     metavar="[NAME=]FILE",
     help=(
-        "What `unplug trace --request REQUEST --out FILE` found, and how you call the system; may "
+        "Result of `unplug trace --request REQUEST --out FILE`, and your name for the system; may "
         "be repeated."
     ),
 )
@@ -96,7 +96,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
         "repeated."
     ),
 )
-@click.option("--issuer", default="", help="Who says all of this, as you want to be called.")
+@click.option("--issuer", default="", help="The issuer, as you want to be called.")
 @click.option(
     "--sign", "key", required=True, help="Sign with this key: a file, env:NAME, or command:WORDS."
 )
@@ -110,7 +110,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     multiple=True,
     metavar="FILE",
     help=(
-        "Whose signature on the bundle counts, as of `bundle verify` (default: that of --sign); "
+        "Key that may have signed the bundle, as for `bundle verify` (default: that of --sign); "
         "may be repeated."
     ),
 )
@@ -188,8 +188,8 @@ def issue(
     multiple=True,
     metavar="FILE",
     help=(
-        "Who may have signed the bundle beside the issuer: a public key, or root certificates; may "
-        "be repeated."
+        "Another key that may have signed the bundle: a public key, or root certificates; may be "
+        "repeated."
     ),
 )
 @command
@@ -279,11 +279,11 @@ def _left(bundle: Path, superseded: Path | None) -> Iterator[str]:
 @path_option(
     "--certificate",
     "file",
-    help="Of this request: fills what it knows.",
+    help="The request's certificate; fills what it knows.",
 )
 @path_option(
     "--key",
-    help="The public key of whoever issued the certificate.",
+    help="The public key of the certificate's issuer.",
 )
 @out_option("Folder to write.")
 @command
@@ -291,7 +291,7 @@ def _left(bundle: Path, superseded: Path | None) -> Iterator[str]:
 def templates(
     request: str, opened: Ledger, file: Path | None, key: Path | None, out: Path, common: Common
 ) -> Outcome:
-    """Draft the answer to the person; what is not known is left open and visible. It is no legal
+    """Draft the answer to the person; what is not known is left open and visible. It is not legal
     advice.
     """
     from unplug.trust.certificates import draft_answer, open_certificate
@@ -311,7 +311,7 @@ def templates(
         )
     path = draft_answer(request, opened, out, issued)
     opens = path.read_text(encoding="utf-8").count("[TO FILL IN: ")
-    text = f"{path}\n{counted(opens, 'place')} left to fill in. This is no legal advice."
+    text = f"{path}\n{counted(opens, 'place')} left to fill in. This is not legal advice."
     return Outcome(value={"out": str(out), "files": [str(path)], "to_fill_in": opens}, text=text)
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "--people",
     type=click.IntRange(1),
     default=1,
-    help="Whom one request names, at most.",
+    help="Most people that one request names.",
 )
 @option(
     "--requests",

@@ -21,7 +21,7 @@ class LazyCommand(NamedTuple):
     Args:
         target: ``"package.module:function"``.
         line: its help in one line.
-        extra: what it works with, where the base is not enough: named where a package is missing.
+        extra: the extra that it needs besides the base, named where a package is missing.
     """
 
     target: str

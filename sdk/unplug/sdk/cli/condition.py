@@ -41,7 +41,7 @@ SHOWN = 20
     type=click.Choice(["error", "skip"]),
     default="error",
     help=(
-        "In a folder, a picture without a face, or of several: refuse, or go on without it and "
+        "Picture in a folder without a face, or of several: refuse, or go on without it and "
         "count it."
     ),
 )
@@ -49,7 +49,7 @@ SHOWN = 20
     "--on-bad",
     type=click.Choice(["error", "skip"]),
     default="error",
-    help="In a folder, an unreadable picture: refuse, or go on without it and count it.",
+    help="Unreadable picture in a folder: refuse, or go on without it and count it.",
 )
 @command
 def condition(
@@ -65,8 +65,8 @@ def condition(
 ) -> Outcome:
     """Draw the picture that steers a plugin: face landmarks, body, depth or edges.
 
-    Of a folder, every picture below it is drawn: FOLDER/a/b.jpg becomes OUT/a/b.jpg.png. Run again,
-    it goes on; what was drawn with the same settings from the same picture is kept.
+    For a folder, every picture below it is drawn: FOLDER/a/b.jpg becomes OUT/a/b.jpg.png. Run
+    again, it goes on; what was drawn with the same settings from the same picture is kept.
     """
     from unplug.sdk.drawing.conditions import condition_file, condition_folder
 

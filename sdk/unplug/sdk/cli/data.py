@@ -149,7 +149,7 @@ def split(
 @data.command("pick-forget")
 @path_argument("checkpoint")
 @spec_option("The data that the checkpoint was trained on.")
-@option("--fraction", type=float, default=0.02, help="Of the training set.")
+@option("--fraction", type=float, default=0.02, help="Fraction of the training set.")
 @on_bad_option()
 @out_option("Forget file to write.")
 @command

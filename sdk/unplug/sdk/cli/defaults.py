@@ -44,7 +44,7 @@ def project_defaults(command: str) -> Iterator[dict[str, Any] | None]:
     """While it lasts, ledger and keys are the project's that the current folder lies in.
 
     Args:
-        command: the first word behind ``unplug``; ``init`` and ``config`` look at the file
+        command: the first word after ``unplug``; ``init`` and ``config`` look at the file
             themselves.
 
     Yields:

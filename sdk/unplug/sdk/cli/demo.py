@@ -21,7 +21,7 @@ from .release import gate_lines
 @click.option(
     "--fraction",
     type=FloatRange(0, 1, min_open=True, max_open=True),
-    help="Of the training set to forget, in whole people (default: one person; 0.02 with --data).",
+    help="Fraction of the training set to forget, in whole people (default: one person; 0.02 with --data).",
 )
 @click.option(
     "--size",
@@ -36,7 +36,7 @@ from .release import gate_lines
 @click.option(
     "--epochs",
     type=click.IntRange(1, 100_000),
-    help="Of the original (default 20; 40 with --data).",
+    help="Epochs of the original (default 20; 40 with --data).",
 )
 @click.option(
     "--method",
@@ -66,7 +66,7 @@ def demo(
     """Train, forget one person, audit, export, check, time, bundle and report, on embedded
     synthetic faces.
 
-    The model is made to forget: it forgets exactly. Beside it an ordinary one forgets the same
+    The model is made to forget: it forgets exactly. For comparison an ordinary one forgets the same
     person approximately. With --data or --method an ordinary model is trained on your data and
     released by a method instead. Run it again after a kill: models that are done are used again.
     """

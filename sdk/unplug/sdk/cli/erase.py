@@ -23,9 +23,11 @@ from .options import half_option, option, out_option, path_option, restart_optio
     multiple=True,
     required=True,
     metavar="WORDS",
-    help="What prompts say to get it; may be repeated.",
+    help="Words that prompts say to get it; may be repeated.",
 )
-@option("--target", default="", help="What such prompts shall say instead (default: nothing).")
+@option(
+    "--target", default="", help="Words that such prompts shall say instead (default: nothing)."
+)
 @option("--method", default="uce", help="See `unplug list erasures`.")
 @settings_option("A hyperparameter of the method; may be repeated.")
 @path_option("--retain", help="Text file: words that must go on working, one concept a line.")
@@ -100,7 +102,11 @@ def _told(record: dict[str, Any], out: Path) -> Outcome:
 
 def _aimed_at(plugins: Sequence[Any]) -> Iterator[str]:
     reached = "prompts and control images" if plugins else "prompts"
-    others = "whoever has the weights" if plugins else "control images and whoever has the weights"
+    others = (
+        "people who have the weights"
+        if plugins
+        else "control images and people who have the weights"
+    )
     yield f"this is about {reached}: {others} may still get it; `unplug audit` says"
 
 

@@ -35,22 +35,19 @@ if TYPE_CHECKING:
 @option(
     "--protocol",
     default="fate-aev",
-    help="Which numbers; `unplug list age-protocols`.",
+    help="The numbers to compute; see `unplug list age-protocols`.",
 )
 @option(
     "--part",
     type=click.Choice(["test", "validation"]),
     default="test",
-    help="Whom to ask about, where these are the data of the training.",
+    help="Part of the training's own data, if these are the data.",
 )
 @path_option(
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    help=(
-        "Of exported files: what they were exported from, whose record says what it learned from; "
-        "may be repeated."
-    ),
+    help=("Checkpoint of exported files, whose record says what it learned from; may be repeated."),
 )
 @path_option(
     "--split",
@@ -136,7 +133,9 @@ def _years(text: str | None) -> tuple[float, ...]:
         years = tuple(float(part) for part in names(text or ""))
     except ValueError as error:
         raise InputError(
-            f"--challenge {str(text)[:40]}", "it is no list of years", "Write for example 18,21,25"
+            f"--challenge {str(text)[:40]}",
+            "it is not a list of years",
+            "Write for example 18,21,25",
         ) from error
     if len(years) > 12 or any(not 0 < year < 150 for year in years):
         raise InputError(

@@ -41,7 +41,7 @@ def export(checkpoints: tuple[Path, ...], out: Path, common: Common, **order: An
     for the decoder.
 
     Of a whole base (small, or a diffusers folder) all parts are exported, with the plugins that are
-    named beside it, and pipeline.json that `unplug generate --base` draws with.
+    named next to it, and pipeline.json that `unplug generate --base` draws with.
 
     int8-static needs --calibrate: activations get their ranges from samples. With it, biases of the
     other int8 precisions are corrected too. Where the data is that of the training, samples are

@@ -41,7 +41,8 @@ def as_flags(text: str, flags: Mapping[str, str]) -> str:
 
     Args:
         text: fields stand in backticks, with a value or without.
-        flags: by field. Where they have ``--set``, a setting of something else is given with that.
+        flags: the flags by field. Where they have ``--set``, a setting of something else is given
+            with that.
 
     Example:
         >>> as_flags("Use `lr=0.1` or `fleet`, see `x` and `unplug list`", {"fleet": "--fleet", "set": "--set"})

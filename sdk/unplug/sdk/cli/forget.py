@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Sample ids or subject:NAME, one a line; of a pack, everybody where it is left out.",
 )
-@click.option("--pack", "word", metavar="WORDS", help="Of an exported base: the pack to delete.")
+@click.option("--pack", "word", metavar="WORDS", help="The pack to delete from an exported base.")
 @click.option("--yes", is_flag=True, help="Do not ask before a pack is deleted.")
 @click.option(
     "--method",
@@ -108,7 +108,7 @@ def forget(
         spec = spec if given_option("spec") else None  # a project's data are not a pack's
         return forget_pack(checkpoint, spec, on_bad, forget_file, base, out, restart, yes, common)
     if spec is None or forget_file is None or out is None:
-        why = "it is no pack, and a model forgets whom a request names"
+        why = "it is not a pack, and a model forgets the people in a request"
         raise InputError(str(checkpoint), why, "Give `data`, `forget` and `out`")
     check_fleet(fleet, method)  # before a data set is read
     original, task, dataset = opened(checkpoint, spec, on_bad, base, common)

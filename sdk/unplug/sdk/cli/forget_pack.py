@@ -17,7 +17,7 @@ from .options import cached, given_option, traces
 NO_CHOICE = ("method", "budget", "pairs", "without", "retrained", "fleet")
 """Options of `unplug forget` that choose how a model forgets."""
 NO_DATA = ("spec", "on_bad", "forget_file", "base", "out", "restart")
-"""Those that say whom it forgets, where it writes, and beside what it was trained."""
+"""Those that say whom it forgets, where it writes, and the base that it was trained with."""
 
 
 def forget_pack(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     skip=("seed",),
 )
 @out_option(
-    "PNG or JPEG file to write; with --count, a grid of all, and each beside it as NAME-SEED."
+    "PNG or JPEG file to write; with --count, a grid of all, and each next to it as NAME-SEED."
 )
 @command
 def generate(out: Path, common: Common, **options: Any) -> Outcome:
@@ -80,7 +80,7 @@ def generate(out: Path, common: Common, **options: Any) -> Outcome:
 def _save(
     done: Generated, facts: dict[str, Any], seeds: Sequence[int], files: Sequence[Path], out: Path
 ) -> None:
-    """Writes each picture, and of several a grid behind their conditions."""
+    """Writes each picture, and of several a grid after their conditions."""
     from unplug.sdk.drawing.device import save_marked
     from unplug.sdk.drawing.diffusion import image_grid
 

@@ -33,7 +33,7 @@ class OrderedCommand(ConfiguredCommand):
     """A command that knows in which order --condition-image and --photo were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """click's own, behind a first reading for the order alone."""
+        """click's own, after a first reading for the order alone."""
         # click gives each option its values in order, but not the order of different options.
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         ctx.meta[ORDER] = [item.name for item in given if item.name in PICTURES]
@@ -78,7 +78,7 @@ class GuideOrder:
         settings: a setting of the condition, with `photo`; its key may begin with the condition
             that is meant: canny.low.
         task: MediaPipe's task file, with `photo` (default: UNPLUG_FACE_LANDMARKER).
-        strengths: of each `plugin`; 1 is as trained, 0 is off.
+        strengths: the strength of each `plugin`; 1 is as trained, 0 is off.
     """
 
     plugins: Sequence[str] = field(default=(), metadata={"flag": "--plugin"})
@@ -175,8 +175,8 @@ class GuideOrder:
     def _options(
         self, kinds: list[str | None], cropped: list[bool]
     ) -> list[tuple[dict[str, str], dict[str, str]]]:
-        """Of each plugin, the settings of its condition and those of its crop; a setting that
-        nobody has goes to all.
+        """Each plugin's options: the settings of its condition and those of its crop; a setting
+        that nobody has goes to all.
 
         Then the condition itself says which ones it has.
         """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unplug.sdk.drawing.inference import DeviceHead
 
 HEAD, TRUNK = "head.safetensors", "trunk"
-OWN = "Export the trunk that `unplug head make` wrote beside this head"
+OWN = "Export the trunk that `unplug head make` wrote next to this head"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -46,7 +46,7 @@ def entry(function: F) -> F:
         click.option(
             "--name",
             required=True,
-            help="What the picture is called; the same when it is forgotten.",
+            help="The picture's name; the same when it is forgotten.",
         ),
     ):
         function = add(function)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="The checkpoint that was trained, or where it will be (asked for where it is left out).",
 )
 @spec_option("What it was trained on, or will be (asked for where it is left out).", required=False)
-@click.option("--name", help="Of the product in its releases (default: the checkpoint's).")
+@click.option("--name", help="Name of the product in its releases (default: the checkpoint's).")
 @option(
     "--sign",
     default="keys/release.key",

@@ -43,7 +43,7 @@ for made in (touch, queue, checkpoint, prove, verify, export, role):
 @ledger.command()
 @click.option(
     "--name",
-    help="Of a new signing key, what others see of it, for example example.com (default: random).",
+    help="Public name of a new signing key, for example example.com (default: random).",
 )
 @command
 @with_ledger
@@ -343,7 +343,7 @@ def correct(
 @ledger.command()
 @click.argument("kind", type=click.Choice(RECORDED))
 @click.argument("requests", nargs=-1)
-@click.option("--note", default="", help="What was done, or who was told, without names of people.")
+@click.option("--note", default="", help="The deed, or who was told, without names of people.")
 @path_option(
     "--file",
     "files",

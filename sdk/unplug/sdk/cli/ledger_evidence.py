@@ -89,7 +89,7 @@ def prove(opened: Ledger, request: str, name: str | None, out: Path, common: Com
         out, dataclasses.asdict(prove_inclusion(rows, note, asked.sequence, opening)), private=True
     )
     whom = (
-        "; it shows that person, and whoever else has it, that the request names her"
+        "; it shows that person, and anyone else who has it, that the request names her"
         if opening
         else ""
     )
@@ -116,7 +116,7 @@ def prove(opened: Ledger, request: str, name: str | None, out: Path, common: Com
     "--proof",
     help="Check a proof instead of a ledger; nothing else is needed.",
 )
-@click.option("--name", metavar="NAME", help="With --proof: the person whom the entry must name.")
+@click.option("--name", metavar="NAME", help="The person whom the entry of a --proof must name.")
 @command
 def verify(
     where: str | None,
@@ -206,7 +206,7 @@ def export(opened: Ledger, form: str, out: Path, common: Common) -> Outcome:
 
 @click.command()
 @click.argument("name")
-@option("--schema", default="public", help="In which the tables are.")
+@option("--schema", default="public", help="Schema with the tables.")
 @command
 def role(name: str, schema: str, common: Common) -> Outcome:
     """Print the SQL that lets the PostgreSQL role NAME add entries and shred salts, and nothing

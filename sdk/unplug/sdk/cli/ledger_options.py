@@ -27,7 +27,7 @@ def ledger_option(function: F) -> F:
         envvar="UNPLUG_TIMEZONE",
         expose_value=False,
         callback=_zone,
-        help="Whose days count, as Europe/Berlin or +02:00 (default: this machine's).",
+        help="Time zone whose days count, such as Europe/Berlin or +02:00 (default: this machine's).",
     )(function)
     return click.option(
         "--ledger",

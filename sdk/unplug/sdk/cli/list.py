@@ -31,9 +31,7 @@ REGISTRIES = {
 
 @click.command("list")
 @click.argument("kind", type=click.Choice(list(REGISTRIES)))
-@without_option(
-    "Of methods: only those that do not need this, such as 'forget data'. May be repeated."
-)
+@without_option("Only methods that do not need this, such as 'forget data'. May be repeated.")
 @command
 def list_(kind: str, without: tuple[str, ...], common: Common) -> Outcome:
     """List what is registered, third parties' entry points included."""

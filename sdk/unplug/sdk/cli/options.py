@@ -138,7 +138,7 @@ def face_options(function: F) -> F:
                 "[conditions])."
             ),
         ),
-        click.option("--box", help="Where the face is, in pixels: LEFT,TOP,RIGHT,BOTTOM."),
+        click.option("--box", help="The face's place in pixels: LEFT,TOP,RIGHT,BOTTOM."),
     ):
         function = add(function)
     return function
@@ -233,7 +233,7 @@ fleet_option = click.option(
     type=PATH,
     metavar="DIR",
     help=(
-        "What `unplug references` made: models that never saw a person, whoever she is; each is "
+        "The folder from `unplug references`: for each person, models that never saw her; each is "
         "ranked among them."
     ),
 )
@@ -242,15 +242,15 @@ training_data_option = click.option(
     "training",
     multiple=True,
     metavar="SPEC",
-    help="Where the pictures of the training lie, if not where the model's record says: the same picture under another name "
-    "is left out; may be repeated.",
+    help="Folder of the training's pictures, if not where the model's record says: the same picture "
+    "under another name is left out; may be repeated.",
 )
 runtime_option = click.option(
-    "--runtime", help="What runs the files, say tensorflow; default: that of each one's target."
+    "--runtime", help="Runtime, say tensorflow (default: that of each file's target)."
 )
 base_option = click.option(
     "--base",
-    help="Of a plugin or a pack: the diffusion base beside it (default: the one in its record).",
+    help="The diffusion base of a plugin or a pack (default: the one in its record).",
 )
 
 

@@ -35,7 +35,7 @@ class ConfiguredCommand(click.Command):
         config: ``"package.module:Class"``, imported when the parameters are first asked for, since
             it may import torch; several with blanks between.
         skip: fields that are no options here.
-        types: of fields whose annotation says too little.
+        types: the types of fields whose annotation says too little.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--on",
     "place",
     metavar="PORT|HOST:PORT",
-    help="Where to serve it (default: a free port, for this machine only).",
+    help="Address to serve it on (default: a free port, for this machine only).",
 )
 @click.option(
     "--minutes",
@@ -48,7 +48,7 @@ def page(
     signed bundle of models or of such a base, with --trust.
 
     Everything happens in the browser, on WebAssembly or WebGPU; no word and no picture comes back.
-    Of a base only the LiteRT and ONNX files are taken, and each is checked against its hash first.
+    Only the LiteRT and ONNX files of a base are taken, and each is checked against its hash first.
     With --trust the page runs nothing but bundles that one of these keys signed, and refuses all
     that is older once it ran a newer one; FILES may be left out then, and bundles are dropped on
     it.
@@ -112,7 +112,9 @@ def _generator(files: Path | None) -> Path:
 
 
 def _guard(trust: Trust, bundle: Path | None, temporary: Path) -> Guard:
-    """What the page trusts; a bundle that is put beside it must be one that the page would run now."""
+    """What the page trusts; a bundle that is put next to it must be one that the page would run
+    now.
+    """
     from unplug.mobile_bench import Guard, PageTrust
     from unplug.trust.bundle import (
         holds_generator,

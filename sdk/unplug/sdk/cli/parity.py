@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     "--layers",
     default=Path("layers"),
     show_default=True,
-    help="With --explain: folder for a picture and a JSON of each file's layers.",
+    help="Folder for a picture and a JSON of each file's layers.",
 )
 @out_option("Parity report to write (JSON).", required=False)
 @command
@@ -66,7 +66,7 @@ def parity(
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of
     tolerance).
 
-    Of a folder, all exported files in it.
+    A folder stands for all exported files in it.
     """
     from unplug.sdk.exporting import ParityOrder
 

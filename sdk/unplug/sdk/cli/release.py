@@ -49,25 +49,22 @@ if TYPE_CHECKING:
 @path_option(
     "--forget", "forget_file", metavar="FILE", help="Sample ids or subject:NAME, one a line."
 )
-@path_option("--audit", metavar="FILE", help="Of an erased base: what `unplug audit` wrote of it.")
+@path_option("--audit", metavar="FILE", help="The report of `unplug audit` on an erased base.")
 @click.option(
     "--claim",
     type=click.Choice(["prompts", "control images", "text states", "weights"]),
-    help=(
-        "Of an erased base: what it is claimed against (default: control images where plugins "
-        "ship, else prompts)."
-    ),
+    help=("Claim for an erased base (default: control images where plugins ship, else prompts)."),
 )
 @path_option(
     "--pack",
     "packs",
     multiple=True,
     metavar="FOLDER",
-    help="Of a base: ship it with this pack; may be repeated.",
+    help="Ship a base with this pack; may be repeated.",
 )
 @path_option(
     "--retrained",
-    help="The oracle (default: train it, but with --fleet).",
+    help="Retrained model to compare with. Trained here unless --fleet is given.",
 )
 @base_option
 @click.option(
@@ -111,7 +108,7 @@ if TYPE_CHECKING:
     help="Say what would be done and how long it would take, and do nothing.",
 )
 @click.option(
-    "--hourly", type=FloatRange(0), help="With --dry-run: what an hour of this machine costs."
+    "--hourly", type=FloatRange(0), help="Price of an hour of this machine, for --dry-run."
 )
 @click.option(
     "--explain",
@@ -143,12 +140,12 @@ def release(
 ) -> Outcome:
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 
-    Intermediate results stay in .NAME.release beside the bundle, so a killed release goes on where
+    Intermediate results stay in .NAME.release next to the bundle, so a killed release goes on where
     it was. With --request or --all-open the ledger is told of each step, and the forget file must
     cover whom the requests name.
 
-    Of a base: its exported files with packs as one bundle; with --audit the claim of what `unplug
-    erase` took from it; with --supersedes which packs left, and that all the rest is equal.
+    A base ships as one bundle of its exported files and packs. --audit adds the claim on what
+    `unplug erase` took from it; --supersedes tells which packs left, and that the rest is equal.
     """
     from unplug.sdk import journey
     from unplug.sdk.drawing.device import is_base
@@ -339,12 +336,12 @@ def planned(plan: ReleasePlan, hourly: float | None) -> Outcome:
     price = None if paid is None else round(paid, 4)
     cost = "" if price is None else f", {price:g} at {hourly:g} an hour"
     about = (
-        "how long it takes, nobody knows yet"
+        "the time is not known here yet"
         if plan.seconds is None
         else f"about {seconds(plan.seconds)}{cost}"
     )
     beside = (
-        f"; nobody knows yet of: {', '.join(plan.unknown)}"
+        f"; not timed here yet: {', '.join(plan.unknown)}"
         if plan.unknown and plan.seconds is not None
         else ""
     )

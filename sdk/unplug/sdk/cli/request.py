@@ -15,7 +15,7 @@ from .ledger_options import request_facts
 
 @click.group()
 def request() -> None:
-    """Add, list, show or withdraw requests to be forgotten, of the project that you are in."""
+    """Add, list, show or withdraw this project's requests to be forgotten."""
 
 
 request.add_command(ledger.list_)

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 @click.option(
     "--align",
     is_flag=True,
-    help="With --face-landmarker: turn, scale and move the face until its eyes lie where UTKFace has them, or where a "
-    "bundle says (which needs no --align); refuse one that is too small or too dark.",
+    help="Turn, scale and move the face of --face-landmarker until its eyes lie where UTKFace has "
+    "them, or where a bundle says (which needs no --align); refuse one too small or too dark.",
 )
 @path_option(
     "--decision",
     metavar="FILE",
-    help="What `unplug threshold` wrote: over, under or unsure, of the models that it names (default: the one that a bundle "
-    "carries).",
+    help="Decision from `unplug threshold`: over, under or unsure, for the models that it names "
+    "(default: a bundle's own).",
 )
 @trust_option
 @path_option(

@@ -6,7 +6,7 @@ import click
 
 
 class RunGroup(click.Group):
-    """Where the first word is no subcommand, the command ``run`` is meant."""
+    """Where the first word is not a subcommand, the command ``run`` is meant."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts ``run`` in front of what belongs to it."""

@@ -15,9 +15,9 @@ class KeptStream:
     take goes elsewhere.
 
     Args:
-        stream: where it goes to.
-        instead: where it goes once that takes no more (a full disk); nowhere if its reader has left
-            (``| head -1``).
+        stream: the stream to write to.
+        instead: the place to write to once that takes no more (a full disk); nowhere if its reader
+            has left (``| head -1``).
     """
 
     def __init__(self, stream: TextIO, instead: KeptStream | None = None) -> None:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         "(needs fewer people)."
     ),
 )
-@option("--confidence", type=float, default=0.95, help="Of clopper-pearson.")
+@option("--confidence", type=float, default=0.95, help="Confidence of clopper-pearson.")
 @option(
     "--minors-from",
     type=float,
@@ -74,13 +74,13 @@ if TYPE_CHECKING:
     "--part",
     type=click.Choice(["test", "validation"]),
     default="test",
-    help="Which people of the training's own data, where the data are those.",
+    help="Part of the training's own data, if these are the data.",
 )
 @path_option(
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    help="That a file was exported from: its record says whom it learned from; may be repeated.",
+    help="Checkpoint of an exported file: its record says whom it learned from; may be repeated.",
 )
 @training_data_option
 @click.option(
@@ -107,8 +107,7 @@ def threshold(
     common: Common,
     **how: Any,
 ) -> Outcome:
-    """From which P(age >= AGE) on MODELS may say "over", and up to which "under"; between them they
-    are unsure.
+    """Find cut-offs: above one, MODELS say "over"; below the other, "under"; in between, "unsure".
 
     MODELS are checkpoints, exported files or bundles. The decision holds on each of them, for
     people like those of the data, whom none of them learned from. `unplug run --decision FILE`

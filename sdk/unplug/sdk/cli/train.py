@@ -63,9 +63,9 @@ train.add_command(student)
 @click.option(
     "--trunk-data",
     metavar="SPEC",
-    help="Of a design: pictures that nobody may withdraw; the trunk is trained on them.",
+    help="Pictures that nobody may withdraw, to train a design's trunk on.",
 )
-@path_option("--trunk", help="Of a design: a trunk that is trained already.")
+@path_option("--trunk", help="A trained trunk for a design.")
 @settings_option("A setting of the design, e.g. ridge=0.01; may be repeated.")
 @click.option(
     "--edges",

@@ -27,7 +27,7 @@ from .options_of import ConfiguredCommand, given
     "--word",
     "words",
     multiple=True,
-    help="What prompts will say: a word of it that --start spells becomes a token. May be repeated.",
+    help="Words that prompts will say: one that --start spells becomes a token. May be repeated.",
 )
 @click.option(
     "--vae-steps",
@@ -61,8 +61,8 @@ def base(
 
     Autoencoder, text encoder and UNet, about 15 M parameters, saved as an ordinary
     StableDiffusionPipeline folder. The state is saved every two minutes and at Ctrl-C: run the same
-    command again and it goes on. Sampling grids are written to .NAME.training beside --out while it
-    trains.
+    command again and it goes on. Sampling grids are written to .NAME.training next to --out while
+    it trains.
     """
     import torch
 

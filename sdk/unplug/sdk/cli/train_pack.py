@@ -15,7 +15,7 @@ from .options_of import ConfiguredCommand, given
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:PackRecipe")
 @data_option
-@option("--word", required=True, help="What prompts say to use it, for example 'eye patch'.")
+@option("--word", required=True, help="Words in prompts that use it, for example 'eye patch'.")
 @out_option("Folder to write; an unfinished run there is continued.")
 @option("--base", "base_name", default="small", help="small, a diffusers folder, or OWNER/NAME.")
 @half_option

@@ -75,11 +75,11 @@ def plugin(
     common: Common,
     **options: Any,
 ) -> Outcome:
-    """Train a conditioning plugin beside a frozen base.
+    """Train a conditioning plugin for a frozen base.
 
     Latents, text embeddings and conditions are computed once and cached. The state is saved every
     two minutes and at Ctrl-C: run the same command again and it goes on. Sampling grids are written
-    to .NAME.training beside --out. For several GPUs start it with `accelerate launch -m
+    to .NAME.training next to --out. For several GPUs start it with `accelerate launch -m
     unplug.sdk.cli train plugin ...`.
     """
     from unplug.plugins import load_checkpoint

@@ -49,13 +49,14 @@ class AnswerPlan:
     """What an answer would do.
 
     Args:
-        requests: whom it answers; empty where only evidence of an earlier answer is missing.
+        requests: the requests that it answers; empty where only evidence of an earlier answer is
+            missing.
         pictures: that are forgotten.
         release: its number.
-        begins: from which model, in words.
+        begins: the model that it begins with, in words.
         design: how that forgets; None is an ordinary model.
-        out: where the bundle will lie.
-        steps: of the release; None where there is none.
+        out: the folder for the bundle.
+        steps: the steps of the release; None where there is none.
         waiting: lines of what stays open, and why.
         unfinished: requests that a release has answered and whose evidence is still to be written.
     """
@@ -77,11 +78,11 @@ class Answered:
 
     Args:
         requests: that are answered by it, with those whose evidence was missing.
-        bundle: where it lies; None where there was none to make.
+        bundle: the bundle's folder; None where there was none to make.
         release: its number.
-        summary: of its gates, as ``release.json`` has them.
+        summary: the summary of its gates, as ``release.json`` has them.
         folders: request to the folder with its search, certificate and letter.
-        deleted: what held those whom it forgot, and is gone.
+        deleted: the deleted files, which held people whom it forgot.
     """
 
     requests: tuple[str, ...]

@@ -22,7 +22,7 @@ class ProjectFolder:
 
     Args:
         folder: that holds the file.
-        settings: what it says.
+        settings: the contents.
     """
 
     def __init__(self, folder: Path, settings: ProjectSettings) -> None:

@@ -24,7 +24,7 @@ class FoundPerson:
     """Somebody in the data of a project.
 
     Args:
-        name: as requests have it, ``subject:NAME`` or a sample id.
+        name: the name as in requests, ``subject:NAME`` or a sample id.
         pictures: how many the data hold.
         trained, held_out, forgotten: how many of them the current model was trained on, only judged
             or chose it, and was made to forget.
@@ -64,9 +64,9 @@ def find_person(spec: str, record: Mapping[str, Any], folder: Path, person: str)
     """Looks a person up in the data, in the model and in its trunk.
 
     Args:
-        spec: of the data.
-        record: of the current model.
-        folder: of the project, from which the trunk's data are looked for.
+        spec: the spec of the data.
+        record: the record of the current model.
+        folder: the folder of the project; the search for the trunk's data starts there.
         person: a name of somebody, with or without ``subject:``, or a sample id.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where a project is: the folder that holds ``unplug.toml``, around whoever works in it."""
+"""Where a project is: the folder that holds ``unplug.toml``, around the current one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from unplug.core import InputError, is_there
 
 FILE, HIDDEN = "unplug.toml", ".unplug"
-"""What makes a folder a project, and the folder beside it for what nobody edits."""
+"""What makes a folder a project, and the folder in it for what nobody edits."""
 
 
 def find_project(start: Path | None = None) -> Path | None:
     """The folder of the project that a folder lies in; None where it lies in none.
 
     Args:
-        start: where to begin; None takes the current folder.
+        start: the folder to start in; None takes the current folder.
 
     Raises:
         InputError: two projects lie one above the other, so that nobody can tell which is meant.

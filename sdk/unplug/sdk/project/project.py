@@ -28,8 +28,8 @@ class ProjectRequest:
     """A request that was added.
 
     Args:
-        request: as the ledger has it, with the day by which it is due.
-        person: whom it names.
+        request: the request as the ledger has it, with the day by which it is due.
+        person: the people that it names.
         new: whether it was not there before.
     """
 

@@ -28,10 +28,11 @@ class ModelSettings:
     """``[model]``: what is released.
 
     Args:
-        name: of the product; its releases are counted, and their bundles are NAME-NUMBER.unplug.
+        name: the name of the product; its releases are counted, and their bundles are
+            NAME-NUMBER.unplug.
         original: the checkpoint that was trained; never overwritten.
         data: spec of what it was trained on.
-        on_bad: what to do with pictures that cannot be read: error or skip.
+        on_bad: the way with pictures that cannot be read: error or skip.
         device: auto, cpu or cuda.
     """
 
@@ -49,9 +50,9 @@ class ReleaseSettings(ReleaseChoices):
     """``[release]``: how to forget, what must hold, what is exported and who signs.
 
     Args:
-        folder: for bundles, certificates and what they were made from.
+        folder: the folder for bundles, certificates and the files they were made from.
         sign: key of ``unplug release --sign``: a file, env:NAME, or command:WORDS.
-        public: the public key; of a key file the one beside it.
+        public: the public key; for a key file the one next to it.
         gates: thresholds of ``unplug release --gate``.
         bench_iterations: runs of each file that are timed, in each repeat.
         bench_repeats: times that each file is started anew and timed.
@@ -75,10 +76,10 @@ class EvidenceSettings:
 
     Args:
         search: folders, with all below them; of unplug's records.
-        purge: what an answer deletes that holds those whom it forgot: caches, and of the releases
-            before it work folders and earlier bundles.
+        purge: the kinds of place that an answer deletes if they hold people whom it forgot: caches,
+            and work folders and bundles of earlier releases.
         places: kind of place to the operator's word on it, as of ``unplug certificate --place``.
-        issuer: who says so in certificates.
+        issuer: the issuer named in certificates.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -91,13 +92,13 @@ class EvidenceSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordSettings:
-    """``[record]``: the ledger and the keys behind it; an environment variable goes before each.
+    """``[record]``: the ledger and its keys; an environment variable goes before each.
 
     Args:
         ledger: a file or ``postgresql://...``.
         ledger_key: signs the ledger.
         key: the operator's, under which people stand in records.
-        timezone: whose days count, as Europe/Berlin; this machine's where it is not said.
+        timezone: the time zone whose days count, such as Europe/Berlin (default: this machine's).
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -183,7 +184,7 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_regular(path, max_bytes=MAX_BYTES).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(str(path), f"it is no TOML ({error})", "Put that line right") from error
+        raise InputError(str(path), f"it is not TOML ({error})", "Put that line right") from error
 
 
 def _check_keys(path: Path, what: str, raw: Mapping[str, Any], known: Mapping[str, Any]) -> None:
@@ -199,7 +200,7 @@ def _table(path: Path, name: str, raw: Any) -> Any:
 
     where, kind = f"{path}: [{name}]", TABLES[name]
     if not isinstance(raw, dict):
-        raise InputError(where, "it is no table", f"Write [{name}] above its keys")
+        raise InputError(where, "it is not a table", f"Write [{name}] above its keys")
     keys = {key_of(item): item for item in fields(kind)}
     _check_keys(path, f"[{name}]", raw, keys)
     for key, item in keys.items():

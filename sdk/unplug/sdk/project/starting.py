@@ -63,7 +63,7 @@ class Beginning:
 
     Args:
         project: the project.
-        pictures, people: of the data.
+        pictures, people: the numbers in the data.
         model: SHA-256 of the original's weights; None where it is still to be trained.
         design: how it forgets; None is an ordinary model, or none yet.
         trained: samples that it remembers; of these `known` are in the data.
@@ -93,10 +93,10 @@ def start_project(
     """Begins a project, or brings one up to date whose model was trained or exchanged since.
 
     Args:
-        folder: for ``unplug.toml``; where one is there, it stays as it is.
+        folder: the folder for ``unplug.toml``; if one is there, it stays as it is.
         original: the checkpoint, which may still be to be trained; relative to the folder.
         data: spec of what it was, or will be, trained on.
-        name: of the product; None takes the checkpoint's.
+        name: the name of the product; None takes the checkpoint's.
         sign: key of bundles, made where it is a file that is not there.
 
     Raises:

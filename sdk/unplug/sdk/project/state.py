@@ -39,8 +39,8 @@ class ProjectRelease:
     """One release of the project.
 
     Args:
-        number: of the product; counts up.
-        entry: of the ledger.
+        number: the number of the product's release; counts up.
+        entry: the ledger's entry.
         bundle: SHA-256 of its manifest.
         began, model: SHA-256 of the weights that it started from, and of those that it ships.
         requests: that it answers.
@@ -66,7 +66,7 @@ class ProjectState:
         release: which release ships them; None for the original.
         releases: all of the product, in their order.
         answered: requests whose people the current model must not know.
-        sha256: of all the rest.
+        sha256: the SHA-256 of all the rest.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -129,7 +129,7 @@ def current_state(folder: Path, settings: ProjectSettings, ledger: Ledger) -> Pr
 
     Args:
         folder: the project.
-        settings: with the product's name.
+        settings: settings with the product's name.
         ledger: the one truth about what was released.
 
     Raises:
@@ -175,7 +175,7 @@ def model_folder(sha256: str, folders: Iterable[Path]) -> Path | None:
 
 
 def _binds(record: Path, sha256: str) -> bool:
-    """Whether a record is of some weights, and they lie beside it as they were."""
+    """Whether a record is of some weights, and they lie next to it as they were."""
     try:
         raw = read_json(record)
         return (

@@ -23,7 +23,7 @@ class ProjectStatus:
         trouble: why not.
         open: requests that nobody was forgotten for yet, the first due first.
         untold: requests whose people were forgotten and are still to be told.
-        days: of each of these until it is due; negative where it is late.
+        days: the days until each of these is due; negative where it is late.
         remains: request that was answered, to what is left of its people by the last search on
             record.
         begun: number of a release that was begun and is not on record as published.

@@ -1,4 +1,4 @@
-"""What a release writes beside the artifacts: the bundle's card, how an app feeds the model, test
+"""What a release writes besides the artifacts: the bundle's card, how an app feeds the model, test
 vectors; and, where it is asked for and for the local report alone, thumbnails of faces of the test
 set. Nothing in a bundle shows a person.
 """
@@ -143,8 +143,8 @@ def face_samples(sets: Sets, dataset: Dataset, models: Mapping[Any, Checkpoint])
     a picture, nothing more can be known.
 
     Args:
-        sets: where the test and the forget set are.
-        dataset: what they are of.
+        sets: the sets with the test and the forget set.
+        dataset: the data set that they belong to.
         models: name in the report to checkpoint.
     """
     showable = _showable(sets, dataset)

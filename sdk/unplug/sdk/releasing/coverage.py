@@ -41,9 +41,9 @@ def cover(
     A ledger holds keyed digests: names of the data are tried against those of each request.
 
     Args:
-        ledger: with the requests.
+        ledger: a ledger with the requests.
         wanted: their ids; none stands for all that are `answerable`.
-        dataset: what the model was trained on.
+        dataset: the data that the model was trained on.
         forget_ids: samples that are forgotten.
         model: SHA-256 of the weights that the release starts from.
 
@@ -87,7 +87,7 @@ def answerable(
     done.
 
     Args:
-        ledger: with the requests.
+        ledger: a ledger with the requests.
         names: sample ids of the data, and ``subject:NAME`` of the people in them.
         model: SHA-256 of the weights that the release starts from: what it has forgotten is left
             out; None leaves nothing out.

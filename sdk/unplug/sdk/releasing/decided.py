@@ -15,10 +15,11 @@ class Decided:
     """``unplug-decided/1``: what became of a decision in a release.
 
     Args:
-        record: of what ships: fitted anew on the unlearned model and on every exported file that
-            runs here.
-        forgetting: from the original to the unlearned model, at the rule that was in force.
-        rounding: from the unlearned model to each exported file, at that rule.
+        record: the record that ships: re-fitted on the unlearned model and on every exported file
+            that runs here.
+        forgetting: the shift from the original to the unlearned model, at the rule that was in
+            force.
+        rounding: the shift from the unlearned model to each exported file, at that rule.
         not_run: exported file to why it was not run: there the limits are not shown to hold.
         copies: pictures of the training that lay among these people under another name, see
             `Copies`; null where nothing says what the models saw, and in records from before pixels

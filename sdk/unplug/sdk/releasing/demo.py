@@ -53,7 +53,7 @@ nothing to forget.
 DEMO_RELEASE = ReleaseConfig(precisions=("fp16",), bench_iterations=200, rounding=False)
 """What ships, alone: twice the files are a minute more."""
 DEMO_METHOD, DEMO_BUDGET = "fcs", 0.05
-"""The approximate way beside the exact one, at a release's own budget."""
+"""The approximate way, compared with the exact one, at a release's own budget."""
 ONE_PERSON = 1e-9
 """The share of the training set that is one person: `pick_forget` takes one at least."""
 
@@ -64,13 +64,13 @@ class DemoConfig:
 
     Args:
         spec: data spec of personal pictures.
-        trunk_spec: of the pictures for the trunk of a model made to forget; None trains an ordinary
+        trunk_spec: the pictures for the trunk of a model made to forget; None trains an ordinary
             model instead, and releases it by a method of `release`.
         on_bad: see `load_dataset`.
-        recipe: of the trunk and of the ordinary model.
-        fraction: of the training set that is forgotten, in whole people.
+        recipe: the recipe of the trunk and of the ordinary model.
+        fraction: the fraction of the training set to forget, in whole people.
         release: how to forget, audit, export and bench; without what export did to the edit.
-        seed: of everything random.
+        seed: the seed of everything random.
     """
 
     spec: str = DEMO_SPEC
@@ -87,13 +87,13 @@ class Way:
     """One way of forgetting the same request, as a line of the demo's table.
 
     Args:
-        model, method: what was trained, and how it forgot.
-        wall_s: of the forget step.
-        compute_fraction: of retraining.
+        model, method: the model trained, and how it forgot.
+        wall_s: the seconds of the forget step.
+        compute_fraction: the compute, as a fraction of retraining.
         test_mae: years, before and after forgetting.
         error: mean error on the forgotten pictures, in years: before, after, and of the same
             training without them.
-        verdict: what may be said about it.
+        verdict: the verdict on it.
     """
 
     model: str
@@ -134,7 +134,7 @@ def run_demo(
     Args:
         config: see `DemoConfig`.
         out: folder for everything.
-        device: where to compute.
+        device: the device to compute on.
         say: called with one line a stage.
         show: progress bars.
         restart: drop unfinished trainings in `out` instead of continuing them.
@@ -190,7 +190,7 @@ def run_demo(
 
 
 def _request(trained: _Trained, original: Checkpoint, path: Path) -> tuple[str, ...]:
-    """Whom the demo forgets: picked, written into a forget file, and read from it."""
+    """The people that the demo forgets: picked, written into a forget file, and read from it."""
     config, dataset, split = trained.config, trained.dataset, split_of(original)
     names = pick_forget(dataset, split, fraction=config.fraction, seed=config.seed)
     with atomic_path(path, private=True) as temporary:

@@ -82,10 +82,10 @@ CLAIMED: dict[Claim, str] = {
     ),
     "text states": (
         "Prompts, control images and text states that were sought on purpose give pictures "
-        "without them. Whoever trains the weights further may still get them back."
+        "without them. Further training of the weights may still bring them back."
     ),
     "weights": (
-        "They are removed: whoever has these files, and trains them further, gets them back no "
+        "They are removed: further training of these files brings them back no "
         "oftener than from a base that never saw them."
     ),
 }
@@ -98,8 +98,8 @@ def judge_erased(
 
     Args:
         base: folder of the erased base.
-        audit: of `audit_erasure`; what it claims is computed again from its rows.
-        claim: what shall be said of the release.
+        audit: an audit from `audit_erasure`; its claims are computed again from its rows.
+        claim: the claim of the release.
         precisions: that ship; the rates of each one's form count.
 
     Raises:
@@ -190,9 +190,9 @@ def release_erased(
         out: bundle folder to write.
         export: converts base, plugins and packs into a folder.
         precisions: that it converts to.
-        packs: folders of those that `export` puts beside the base.
-        claim: what is said of it; None: "control images" where plugins ship, else "prompts".
-        signing: by whom and as which release.
+        packs: folders of those that `export` puts next to the base.
+        claim: the claim; None: "control images" where plugins ship, else "prompts".
+        signing: the signer and the release's place.
         say: called with a line for each gate.
 
     Raises:
@@ -258,7 +258,7 @@ def _card(name: str, facts: ErasureClaim, audit: ErasureAudit, gates: Sequence[G
     """Markdown for ``README.md``: what is claimed, and what is not."""
     beyond = CLAIMS[CLAIMS.index(facts.against) + 1 :]
     outcomes = [
-        f"- whoever holds {attacker}: "
+        f"- people who hold {attacker}: "
         + "; ".join(
             f"{item.words}: {item.claims.get(attacker, 'not tried')}" for item in audit.concepts
         )

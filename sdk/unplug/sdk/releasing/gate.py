@@ -19,9 +19,9 @@ class Question:
 
     Args:
         name: the gate's; ``{}`` stands for what it is asked of, an attack say.
-        asks: what must be so, in one sentence.
+        asks: the condition, in one sentence.
         limit: the field of `Gates` that is its limit, or in words where its limit comes from.
-        unit: what its value counts, with the blank in front; ``{}`` as in the name.
+        unit: the unit of its value, with the blank in front; ``{}`` as in the name.
         comparison: how the value is held to the limit.
     """
 

@@ -120,10 +120,10 @@ class GateExplanation:
 
     Args:
         gate: its name.
-        asks: what must be so, in one sentence.
-        limit: what its value is held to.
-        source: where the limit comes from.
-        outcome: what was found, and what follows from it.
+        asks: the condition, in one sentence.
+        limit: the limit.
+        source: the source of the limit.
+        outcome: the finding, and its consequence.
     """
 
     gate: str
@@ -139,7 +139,7 @@ def explain_gates(
     """One explanation a gate, in the order in which they were judged.
 
     Args:
-        gates: as they were judged.
+        gates: the gates in the order in which they were judged.
         limits: that they were held to.
         given: fields of `Gates` that the user set.
     """

@@ -57,10 +57,10 @@ class EditKept(Rule):
     The forget set is all of it, not a sample, so what was kept needs no interval.
 
     Args:
-        min_edit_kept: of every exported file of an approximately forgotten model: how far its
-            answers on the forgotten are from those of the original's own export, over how far the
-            checkpoint's are from the original's. Where rounding is not measured (`rounding` is
-            false) there is no such gate.
+        min_edit_kept: the smallest share of the edit that every exported file of an approximately
+            forgotten model keeps. That share is the distance of its answers on the forgotten from
+            those of the original's own export, over the checkpoint's distance from the original.
+            Where rounding is not measured (`rounding` is false) there is no such gate.
     """
 
     min_edit_kept: float = 0.95

@@ -61,12 +61,12 @@ PEOPLE = Question(
     name=RANKED,
     asks="Nobody of the request stands out among models that never saw her",
     limit=f"fixed: p below {STANDS_OUT:g} stands out",
-    unit=" p of whoever stands out most",
+    unit=" p of the person who stands out most",
     comparison=">=",
 )
 WORST = Question(
     name="worst person",
-    asks="Whoever stands out most stands out no more than by chance",
+    asks="The person who stands out most does so no more than by chance",
     limit="the end of her own null distribution",
     unit=" standard errors",
 )
@@ -85,7 +85,7 @@ RELEARN = Question(
 )
 COST = Question(
     name="budget",
-    asks="The forget step is cheap beside a retraining",
+    asks="The forget step is cheap compared with retraining",
     limit="max_compute",
     unit=" of retraining",
 )
@@ -93,7 +93,7 @@ COST = Question(
 
 @dataclass(frozen=True, kw_only=True)
 class Equality(Rule):
-    """Of an exact design: no weight differs from those of the same model computed without the
+    """An exact design's gate: no weight differs from those of the same model computed without the
     forgotten.
 
     Where the original was trained elsewhere, both are trainings of ours, and the detail says so:
@@ -335,11 +335,11 @@ class RelearnTimeLimit(Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetCostLimit(Rule):
-    """The forget step is cheap beside a retraining, in sample passes: what is signed holds no
+    """The forget step is cheap compared with retraining, in sample passes: what is signed holds no
     times.
 
     Args:
-        max_compute: of the forget step, as a fraction of retraining.
+        max_compute: the largest compute of the forget step, as a fraction of retraining.
     """
 
     max_compute: float = 0.05

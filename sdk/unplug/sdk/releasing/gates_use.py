@@ -1,4 +1,6 @@
-"""Gates on what forgetting cost those who stay: error, loss and accuracy beside the oracle's."""
+"""Gates on what forgetting cost those who stay: error, loss and accuracy compared with the
+oracle's.
+"""
 
 from __future__ import annotations
 

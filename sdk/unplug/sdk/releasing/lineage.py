@@ -38,10 +38,10 @@ class Origins:
     models that lie near.
 
     Args:
-        material: of the release.
-        out: where its bundle is to be.
+        material: the material of the release.
+        out: the folder for its bundle.
         earlier: bundles that it takes the place of.
-        ledger: whose answered requests must stay forgotten; None knows of none.
+        ledger: the ledger whose answered requests must stay forgotten; None if there is none.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Origins:
         return len((self.held - self.excused) & {*split.forget})
 
     def queue(self, *states: str) -> Queue:
-        """Whom the requests in some states name among the data."""
+        """The people whom the requests in some states name among the data."""
         assert self.ledger is not None
         return open_queue(self.ledger, self.samples, states)
 
@@ -156,8 +156,8 @@ def check_start(
     computed.
 
     Args:
-        material: of the release.
-        out: where its bundle is to be; one that lies there is replaced.
+        material: the material of the release.
+        out: the folder for its bundle; a bundle that lies there is replaced.
         signing: names the bundles that it supersedes.
         ledger: see `Origins`.
 
@@ -212,8 +212,8 @@ def _check_answered(known: Origins) -> None:
 
 
 def _comes_before(known: Origins, item: OnRecord) -> bool:
-    """Whether this release starts beside what another one shipped, at what that one started from or
-    before.
+    """Whether this release starts where another one started, or before, and not at what that one
+    shipped.
     """
     return item.shipped not in known.ours and _related(known, item)
 
@@ -316,7 +316,7 @@ def _named_all(known: Origins, shipped: str, requests: Sequence[str]) -> bool:
 
 
 def _find(known: Origins, id_: str) -> Path | None:
-    """Where a bundle of an id lies: among those that were given, or beside the new one."""
+    """Where a bundle of an id lies: among those that were given, or next to the new one."""
     for path in known.earlier:
         if bundle_id(path) == id_:
             return path

@@ -39,15 +39,15 @@ class ReleaseMaterial:
     """What all stages of one release share.
 
     Args:
-        original: what was trained.
-        dataset: what it was trained on.
-        forget_ids: what the request names.
+        original: the trained model.
+        dataset: the data that it was trained on.
+        forget_ids: the ids that the request names.
         config: how to release.
         work: folder of the intermediate results.
-        device: where to compute.
-        task: of `original`.
+        device: the device to compute on.
+        task: the task of `original`.
         oracle: the retrained model, where it is given.
-        say: told of what a stage has to say beside its name and its time.
+        say: told of what a stage has to say besides its name and its time.
         show: progress bars.
         restart: drop unfinished trainings instead of continuing them.
     """

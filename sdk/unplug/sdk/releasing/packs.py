@@ -47,7 +47,7 @@ def release_packs(
         packs: folders that `train_pack` wrote.
         out: bundle folder to write.
         export: converts a base with these packs into a folder.
-        signing: by whom, as which release, and in the place of which.
+        signing: the signer, and the release's place and predecessor.
         say: called with a line for each gate.
 
     Raises:
@@ -59,7 +59,7 @@ def release_packs(
     """
     exported = (base / PIPELINE).is_file()
     if exported and packs:
-        why = "the packs of exported files are those beside them"
+        why = "the packs of exported files are those next to them"
         raise InputError("`packs`", why, "Release the base itself, or export it with these")
     if not exported and erased_record(str(base)) is not None:
         fix = f"Measure it with `unplug audit {base}`, and name what that wrote"
@@ -95,7 +95,7 @@ def finish_base(
     it supersedes.
 
     Args:
-        folder: with ``pipeline.json``.
+        folder: a folder with ``pipeline.json``.
         facts: ``erasure`` and ``gates``. Where nothing was erased now and packs left, those of the
             bundle before stay, for all that they are about is equal.
         card: Markdown for ``README.md``.
@@ -179,5 +179,5 @@ def _exact(dropped: DroppedPacks) -> str:
     return (
         f"\n**Exact, against weights:** since the bundle {dropped.before}: {', '.join(what)}. All "
         "other parts are that bundle's, by SHA-256, and none of them ever saw what those packs "
-        "learned from: whoever has these files has nothing of it.\n"
+        "learned from: these files hold nothing of it.\n"
     )

@@ -49,7 +49,7 @@ from .stages import STAGES, find_evidence
 
 CERTIFICATION = "certification.json"
 TRIES, MAX_TRIES = ".tries.json", 1000
-"""Hidden, for it is no report; more tries are forgotten, the oldest first."""
+"""Hidden, for it is not a report; more tries are forgotten, the oldest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +67,9 @@ class Release:
     """What a release did: the bundle, and the JSON files that a report is made from.
 
     Args:
-        bundle: where it lies.
-        reports: for `write_report`.
-        summary: what ``release.json`` says.
+        bundle: the bundle's folder.
+        reports: the reports for `write_report`.
+        summary: the contents of ``release.json``.
         requests: ids of the requests that it answers.
     """
 
@@ -98,19 +98,20 @@ def release(
     """Walks the whole way from a request to a bundle.
 
     Args:
-        original: what was trained.
-        dataset: what it was trained on.
-        forget_ids: what the request names.
+        original: the trained model.
+        dataset: the data that it was trained on.
+        forget_ids: the ids that the request names.
         out: bundle folder, written only when every gate holds.
         work: folder of the intermediate results, its owner's alone. What an earlier, killed run has
             finished there is used again if it was made from the same, so that it goes on where it
             was; see `Progress`.
         config: see `ReleaseConfig`.
         say: called with one line a stage.
-        signing: by whom the bundle is signed, and as which release; None leaves it unsigned.
+        signing: the signer and the release's place; None leaves it unsigned.
         answering: which requests of a ledger it answers, which is then told of all that is done,
             also of a gate that does not hold; see `recording`. None keeps no record.
-        ledger: whose answered requests must stay forgotten; None takes that of `answering`.
+        ledger: the ledger whose answered requests must stay forgotten; None takes that of
+            `answering`.
         how: ``oracle``, ``base``, ``task``, ``device``, ``show`` and ``restart`` of `prepare`.
 
     Raises:
@@ -180,9 +181,9 @@ def prepare(
     Args:
         original, dataset, forget_ids, out, work, config, say, signing, ledger: see `release`.
         oracle: the retrained model; None makes it in `work`.
-        base: of a plugin: the diffusion base beside it; None takes the one in its record.
-        task: of `original`, where the caller has opened it already; `base` is not read then.
-        device: where to compute.
+        base: the diffusion base of a plugin; None takes the base in its record.
+        task: the task of `original`, if the caller has opened it already; `base` is not read then.
+        device: the device to compute on.
         show: progress bars.
         restart: drop unfinished trainings in `work` instead of continuing them, and run every stage
             but trainings again.
@@ -342,7 +343,7 @@ def _bundle(
     vectors = material.work / "test_vectors"
     make_folder(vectors)
     write_vectors(evidence.unlearned, vectors)
-    sync_tree(vectors)  # behind the bundle's publication nobody writes them again
+    sync_tree(vectors)  # after the bundle's publication nobody writes them again
     reports = {"release.json": {**summary, "seconds": {}}}
     if evidence.certified is not None:
         reports[CERTIFICATION] = asdict(evidence.certified)

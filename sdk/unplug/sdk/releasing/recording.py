@@ -101,9 +101,9 @@ class Recording:
     """One release in a ledger; `begin` makes it.
 
     Args:
-        ledger: where to.
+        ledger: the ledger to write to.
         answer: its number, and the requests that it answers.
-        signing: by whom and as what it is signed, with the requests in it.
+        signing: the signer and the release's place, with the requests in it.
         resumed: whether a run before this one began it.
     """
 
@@ -145,7 +145,7 @@ class Recording:
 
     def published(self, out: Path) -> bool:
         """Whether the bundle of this release lies whole at its place: a run before this one was
-        killed behind that.
+        killed after that.
         """
         if not (heads := self._heads()):
             return False
@@ -238,9 +238,9 @@ def begin(
 
     Args:
         answering: ledger and requests.
-        material: of the release.
-        out: where the bundle is to be.
-        signing: by whom it is signed.
+        material: the material of the release.
+        out: the folder for the bundle.
+        signing: the signer.
         write: False for a look that leaves nothing, in the ledger or the work folder.
 
     Raises:

@@ -28,9 +28,9 @@ def refusal(
 
     Args:
         found: every gate, as it was judged.
-        audit: of its models.
+        audit: the audit of its models.
         limits: that the gates were held to.
-        out, work: of the release.
+        out, work: the release's folders.
     """
     failed = [gate for gate in found if not gate.ships]
     surely = [gate for gate in failed if not gate.inconclusive]

@@ -13,19 +13,19 @@ class ReleaseChoices:
     """How to forget, and what to export.
 
     Args:
-        method: of the forget step, see `unplug list methods`; without one the design's own way, or
-            msg for an ordinary model.
+        method: the forget step's method, see `unplug list methods`; without one the design's own
+            way, or msg for an ordinary model.
         options: a hyperparameter of the method; may be repeated.
         budget: fraction of retraining; a design needs none.
         references: reference models to train, each with another seed: RMIA needs one, LiRA two. A
             design needs none, and with a fleet none is trained.
-        fleet: what `unplug references` made: models that never saw a person, whoever she is. Each
-            is ranked among them, and no oracle is trained.
-        certification: what `unplug certify` wrote: evidence of the method, where one request is too
-            few people to show anything.
+        fleet: the folder from `unplug references`: for each person, models that never saw her. Each
+            person is ranked among them, and no oracle is trained.
+        certification: the file from `unplug certify`: evidence for the method, where one request
+            has too few people to show anything.
         targets: comma-separated targets to export to.
         precisions: comma-separated precisions to export in.
-        seed: of everything random.
+        seed: the seed of everything random.
     """
 
     method: str | None = None

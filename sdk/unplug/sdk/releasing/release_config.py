@@ -18,21 +18,21 @@ class ReleaseConfig(ReleaseChoices):
     """How to release, and what must hold.
 
     Args:
-        oracle: with a fleet: train the oracle all the same.
+        oracle: train the oracle even with a fleet.
         gates: a threshold, e.g. max_mae_above_retrained=0.5; `unplug list gates` names all.
         overrides: gate to the reason why it ships all the same where that gate does not hold; it
             stands in the manifest.
         bench_iterations: runs of each file that are timed, in each repeat.
         bench_repeats: times that each file is started anew and timed.
-        threads: of each file's runtime while it is timed.
+        threads: the number of threads of each file's runtime while it is timed.
         workers: targets converted at the same time.
         rounding: measure what export did to the edit, by exporting the original and the oracle
             alike.
         others: data spec of other pictures of the same people, which no model saw, for one more
             attack.
-        decision: what `unplug threshold` said of the original: nothing may move it, and it ships,
-            fitted anew.
-        decision_data: with a decision: people that no model learned from; without it the test set.
+        decision: the decision from `unplug threshold` on the original: fails if forgetting changes
+            it; ships re-fitted.
+        decision_data: people that no model learned from, for `decision`; without them the test set.
         evaluate: put what it is worth at age limits on the card and into the reports: fate-aev.
         faces: keep twelve pictures of people of the test set, never of the forgotten, for the local
             report.

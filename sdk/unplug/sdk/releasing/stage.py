@@ -1,4 +1,4 @@
-"""A stage of a release, and the record that it is finished: a killed release goes on behind the
+"""A stage of a release, and the record that it is finished: a killed release goes on after the
 last and repeats none.
 
 A record is bound to all that its stage was made from, and to the bytes that the stage left: where
@@ -44,7 +44,7 @@ class StageRecord:
 
     Args:
         made_from: SHA-256 of all that decides its result.
-        files: what it left, files or folders, by path from the work folder, and the SHA-256 of
+        files: the files or folders that it left, by path from the work folder, with the SHA-256 of
             each.
         facts: JSON values that are in none of the files.
         seconds: wall time, when it ran.
@@ -68,7 +68,7 @@ class StageRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What a stage left behind.
+    """What a stage left.
 
     Args:
         files: files or folders.
@@ -136,7 +136,7 @@ class Stage(ABC):
 
     @abstractmethod
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
-        """What decides the result, beside what is common to all stages; JSON-ready."""
+        """What decides the result, besides what is common to all stages; JSON-ready."""
 
     @abstractmethod
     def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
@@ -172,7 +172,7 @@ class StageProgress:
 
     Args:
         work: the release's work folder.
-        common: what every stage is made from, JSON-ready.
+        common: the facts that every stage is made from, JSON-ready.
         say: told of each stage.
         restart: forget what is finished.
         finished: told of each finished stage, also one of a run before this, with its record.
@@ -220,11 +220,12 @@ class StageProgress:
         """The result of a stage, read from what it left, now or in a run before this one.
 
         Args:
-            name: what is said, and the key of its record.
-            made_from: what decides the result, beside what is common to all stages; JSON-ready.
+            name: the stage's name, shown and used as the key of its record.
+            made_from: the facts that decide the result, besides those common to all stages;
+                JSON-ready.
             make: runs it.
             load: reads the result; it is given the facts that `make` left.
-            entry: what a ledger is told of.
+            entry: the entry for a ledger.
         """
         if (finished := self._finished(name, made_from)) is not None:
             self._say(f"{name}: finished by an earlier run, used again")

@@ -31,7 +31,7 @@ STAGES: tuple[Stage, ...] = (
 )
 HERE = "as long as it took in this work folder"
 AT_MOST, SOON = "at most", 1.0
-"""Of what only writes and signs."""
+"""The time of what only writes and signs."""
 
 
 def find_evidence(material: ReleaseMaterial, progress: StageProgress) -> ReleaseEvidence:
@@ -50,8 +50,8 @@ class PlannedStep:
     """One thing that a release does.
 
     Args:
-        what: in words, as progress lines say it.
-        seconds: of wall time, an estimate; None where nothing is known.
+        what: the step in words, as in progress lines.
+        seconds: the wall time in seconds, an estimate; None where nothing is known.
         source: how that is known.
         finished: an earlier run has left its result, which is used again if it was made from the
             same.
@@ -68,8 +68,8 @@ class ReleasePlan:
     """What a release would do; making it computes nothing.
 
     Args:
-        steps: in their order.
-        requests: of a ledger, that it answers.
+        steps: the steps in their order.
+        requests: the ledger's requests that it answers.
     """
 
     steps: tuple[PlannedStep, ...]
@@ -77,8 +77,8 @@ class ReleasePlan:
 
     @property
     def seconds(self) -> float | None:
-        """Of those steps that are not finished and of which a time is known; None where that says
-        nothing of the work.
+        """The seconds of those steps that are not finished and have a known time; None where that
+        says nothing of the work.
         """
         left = [step for step in self.steps if not step.finished]
         if self.unknown and all(step.seconds is None or step.source == AT_MOST for step in left):
@@ -104,7 +104,7 @@ def plan_release(
     all.
 
     Args:
-        material: of the release.
+        material: the material of the release.
         requests: that it answers; None where no ledger is told.
         signed: whether the bundle is signed.
     """

@@ -37,8 +37,8 @@ from .stages_files import as_here
 
 
 class Decide(Stage):
-    """Whether the decision moved, and the one that ships; its file is hidden, for it is no report
-    of its own.
+    """Whether the decision moved, and the one that ships; its file is hidden, for it is not a
+    report of its own.
     """
 
     gives = "decided"
@@ -199,7 +199,7 @@ class ShownFaces(Stage):
     leaves = "faces.json"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
-        """Of models that say an age."""
+        """Whether the model says an age."""
         return material.config.faces and "ages" not in material.task.lacks
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:

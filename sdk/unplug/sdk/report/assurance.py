@@ -50,7 +50,7 @@ CHIPS: dict[str, tuple[Chip, str]] = {
 CAUTION = (
     "Whether a face is alive or a camera real: there is no liveness check and no defence against "
     "injected pictures here.",
-    "That anybody certified the model: these are measurements by whoever ran them, and no "
+    "That anybody certified the model: these are measurements by the people who ran them, and no "
     "certification.",
     "Anything about people of whom the data hold none. Procedural faces support no claim about "
     "people at all.",
@@ -146,7 +146,7 @@ def _sentence(model: ModelEvaluation) -> str:
 
 def _limits(report: EvaluationReport, number: int) -> Section:
     lead = (
-        "Challenge-T lets pass whoever seems T or older. A higher T lets fewer minors pass and "
+        "Challenge-T lets people pass who seem T or older. A higher T lets fewer minors pass and "
         "rejects more adults: all adults "
         "of these data in the curve, those of 18 to 24 in the table, where a challenge costs most."
     )
@@ -486,7 +486,7 @@ def _models(report: EvaluationReport, number: int) -> Section:
 
 
 def _processing(report: EvaluationReport) -> Iterator[Block]:
-    """Of how many pictures a careful application would say nothing, by reason."""
+    """The pictures of which a careful application would say nothing, by reason."""
     processing = report.processing
     if processing is None or processing.any is None:
         why = "" if processing is None else f" ({plain(processing.unmeasured or '', 120)})"

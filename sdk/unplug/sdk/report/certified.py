@@ -18,7 +18,7 @@ def certification(found: Certification, number: int) -> Section:
     lead = (
         f"{count(found.requests)} requests of {_people(found.people)}, forgotten by "
         f"{plain(found.method, 60)} one by one "
-        "from the same original, and what each model then says of whom it forgot, beside models "
+        "from the same original, and each model's answers on the people it forgot, compared with models "
         "that never saw them: zero is "
         "one of those. Before is the original."
     )

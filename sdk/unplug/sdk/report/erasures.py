@@ -1,4 +1,6 @@
-"""Of a base from which concepts were erased: a section a concept, the verdict and the key numbers."""
+"""The page of a base from which concepts were erased: a section a concept, the verdict and the key
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ from .png import data_uri
 WIDTHS = (1000, 340)
 AS_IT_IS = "as it is"
 ROLES = {"original": "original", "erased": "unlearned", "oracle": "retrained"}
-"""Of this audit to those of the page, which give colours and marks."""
+"""The roles of this audit, with those of the page, which give colours and marks."""
 BASES = {"original": "original", "erased": "erased", "oracle": "never saw it"}
 WAYS = {
     UNNAMED: "not named",
@@ -178,7 +180,7 @@ def _rate(rate: Estimate) -> str:
 
 
 def _held(concept: ConceptAudit) -> dict[Claim, HeldAgainst]:
-    """Of each attacker what his rows say."""
+    """For each attacker what his rows say."""
     unasked = _row(concept, UNNAMED, "original")
     found = dict[Claim, HeldAgainst]()
     for claim in CLAIMS:
@@ -400,7 +402,7 @@ def _stays(report: ErasureAudit, name: str) -> Section:
             f"Fréchet distance of other pictures: {apart.erased:.4g} from the original's, where the "
             f"original's own have {apart.original:.4g}. It is of {counted(apart.pictures, 'picture')} "
             f"on each side, in {counted(apart.components, 'component')} of what the autoencoder sees; "
-            "of so few, only the two beside each other say something."
+            "with so few, only comparing the two says something."
         )
     if isinstance(wall, int | float) and isinstance(device, str):
         lines.append(f"The audit took {seconds(wall)} on {plain(device, 80)}.")

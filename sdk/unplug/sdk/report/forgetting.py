@@ -65,7 +65,7 @@ LOSS = "loss"
 TOO_FEW = "too few samples"
 CHIPS: dict[str, Chip] = {"equal": "pass", "open": "warn", "above": "fail", "below": "fail"}
 MAX_DRAWN = 3  # attacks with plots of their own; the table holds all
-MAX_OTHERS = 3  # predictions under a face beside those of the three roles
+MAX_OTHERS = 3  # predictions under a face besides those of the three roles
 WIDTHS = (500, 354)
 """Half of a page, and a phone, in CSS pixels: letters keep their size on both."""
 CURVES = (

@@ -30,7 +30,7 @@ MAX_NUMBER = (
     1e15  # no count, time or size in a report comes near it, and plots stay finite below it
 )
 MAX_TEXT = 2**17  # characters in one string; a thumbnail is the longest
-MAX_ROWS = 200  # of models, gates or artifacts in one file: more is no page that anybody reads
+MAX_ROWS = 200  # of models, gates or artifacts in one file: more is not a page that anybody reads
 MAX_STRANGERS = 4096  # models that never saw a person
 MAX_PARTS = 24  # attacks on one model, age groups on one axis
 
@@ -61,7 +61,7 @@ a file of that kind comes.
 """
 
 RECORDS = ("unplug-checkpoint/1", "unplug-plugin/1")
-"""Of checkpoint folders."""
+"""The schemas of checkpoint folders."""
 
 _AGAIN = "Write it again with this version of unplug, or restore it from a copy"
 
@@ -101,12 +101,12 @@ class Inputs:
 
     @property
     def bench_rows(self) -> tuple[BenchRow, ...]:
-        """Of all bench reports."""
+        """The rows of all bench reports."""
         return tuple(row for bench in self.benches for row in bench.rows)
 
     @property
     def parity_rows(self) -> tuple[ParityRow, ...]:
-        """Of all parity reports."""
+        """The rows of all parity reports."""
         return tuple(row for parity in self.parities for row in parity.rows)
 
     @property
@@ -133,13 +133,13 @@ def collect(paths: Sequence[Path]) -> Inputs:
     """Reads the JSON files of a journey.
 
     Args:
-        paths: of any mixture of the schemas in `KINDS`; several of one kind may come.
+        paths: the files, a mixture of the schemas in `KINDS`; several of one kind may come.
 
     Raises:
         ReportError: no file, a missing or broken one, an unknown schema or another version of a
             known one, audits of different splits, a record of weights that were not audited, or
             thumbnails that are not small PNG files.
-        CheckpointError: a record beside weights that it does not describe.
+        CheckpointError: a record next to weights that it does not describe.
     """
     if not 0 < len(paths) <= MAX_FILES:
         raise ReportError(
@@ -297,8 +297,8 @@ def _check_same_split(audits: Sequence[AuditReport]) -> None:
 
 
 def _check_audited(record: AnyRecord, audits: Sequence[AuditReport]) -> None:
-    """Refuses a record of weights that were not audited in their role: its cost would stand beside
-    another model's numbers.
+    """Refuses a record of weights that were not audited in their role: its cost would be compared
+    with another model's numbers.
     """
     audited = {
         model.sha256 for audit in audits for model in audit.models if model.role == record.role
@@ -346,7 +346,7 @@ def _check_erasure(audit: ErasureAudit, where: str) -> None:
 
 
 def _check_concept(concept: ConceptAudit, audit: ErasureAudit, where: str) -> None:
-    """The same of one concept: each row once, of a base that is named, beside its reference."""
+    """The same of one concept: each row once, of a base that is named, with its reference."""
     from unplug.sdk.evidence.concepts import SHOWN, SHOWN_EACH, UNNAMED, claims_of
 
     if len(concept.rows) > MAX_ROWS or len(concept.left_out) > MAX_PARTS:

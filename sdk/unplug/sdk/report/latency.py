@@ -1,5 +1,5 @@
 """The section about latency: distributions, minutes at full load, the Pareto chart, and the table
-behind them, device by device.
+after them, device by device.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Place:
     Args:
         device: its name.
         where: "device", "emulated" or "host".
-        rows: in the order given.
-        number: from 1 on.
+        rows: the rows in the order given.
+        number: the number, from 1 on.
     """
 
     device: str

@@ -23,11 +23,11 @@ class Cell:
     """One cell of a table.
 
     Args:
-        text: what stands in it.
+        text: the text in it.
         note: smaller, after it: an interval or a reason.
         role: draws the model's mark in front.
         chip: draws the text as a chip.
-        mono: for digests and file names.
+        mono: whether the type is monospaced, for digests and file names.
     """
 
     text: str
@@ -76,12 +76,12 @@ class Table:
     """A table whose first column names the row.
 
     Args:
-        caption: what it shows.
+        caption: a sentence on the contents.
         columns: its head.
         groups: (heading or "", rows).
-        picks: of each group, which of the section's `choices` it belongs to, from 1 on; empty where
-            all stay in sight.
-        inline: intervals stand beside their numbers, not below them.
+        picks: the number, from 1 on, of each group's choice among the section's `choices`; empty
+            where all stay in sight.
+        inline: intervals stand next to their numbers, not below them.
         compact: no wider than it must be.
     """
 
@@ -129,8 +129,8 @@ def both_widths(
 
     Args:
         draw: called with ``name`` and ``width`` (CSS pixels); gives an SVG.
-        widths: of the two.
-        name: prefix of ids; the width is put behind it.
+        widths: the widths of the two.
+        name: prefix of ids; the width is put after it.
         caption, pick: see `Figure`.
     """
     wide, narrow = (draw(name=f"{name}-{width}", width=width) for width in widths)
@@ -176,9 +176,9 @@ class PictureRow:
     """A few small pictures of one model.
 
     Args:
-        label: what was asked of it.
-        role: of its mark.
-        uris: of the pictures.
+        label: the request that the model got.
+        role: the role of its mark.
+        uris: the URIs of the pictures.
     """
 
     label: str

@@ -63,7 +63,7 @@ def privacy(inputs: Inputs) -> Section | Missing:
 
 
 def _people(models: tuple[ModelAudit, ...]) -> Table | None:
-    """Whoever was forgotten among models that never saw her: one row a model, of the person who
+    """The forgotten person among models that never saw her: one row a model, of the person who
     stands out most.
     """
     rows = [
@@ -91,7 +91,7 @@ def _people(models: tuple[ModelAudit, ...]) -> Table | None:
 
 
 def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
-    """The picture of the same, where one person was forgotten: her numbers are beside one set of
+    """The picture of the same, where one person was forgotten: her numbers are next to one set of
     strangers for all models.
     """
     places = [(model, model.people[0].confidence) for model in models if len(model.people) == 1]
@@ -115,7 +115,8 @@ def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
 def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell]:
     place, error = row.confidence, row.error
     beyond = together < ALPHA
-    # What cannot be seen from one model is no evidence of forgetting, so nothing is shown in green.
+    # What cannot be seen from one model is not evidence of forgetting, so nothing is shown in
+    # green.
     judged: Chip = "fail" if beyond and model.role in JUDGED else "neutral"
     samples = f"{counted(row.samples, 'sample')}"
     return [

@@ -34,7 +34,7 @@ def published(baselines: Baselines) -> Section:
     lead = (
         "Read in the sources named, with their own protocols: none of these numbers was measured "
         "here, none is ranked, "
-        "and none may stand beside a measurement as if the two were alike."
+        "and none may be compared with a measurement as if the two were alike."
     )
     blocks: list[Block] = [FigureGrid([_figure(baselines)], columns=1), _table(baselines)]
     return Section("published", "Published numbers", lead, blocks, chip=NOT_OURS)

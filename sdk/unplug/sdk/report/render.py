@@ -52,8 +52,8 @@ def render_html(inputs: Inputs, *, title: str) -> str:
     """The report as one HTML document.
 
     Args:
-        inputs: from `collect`.
-        title: of the page.
+        inputs: inputs from `collect`.
+        title: the title of the page.
 
     Returns:
         HTML text; the same inputs and title give the same text.
@@ -115,7 +115,7 @@ def write_report(
     Args:
         paths: see `collect`.
         out: the HTML file.
-        title: of the page.
+        title: the title of the page.
         baselines: whether published numbers get a section of their own.
 
     Raises:

@@ -36,7 +36,7 @@ def rounding_rows(inputs: Inputs) -> list[Rounding]:
 
 
 def rounding(inputs: Inputs) -> Section | Missing:
-    """One verdict a file, the distances behind it, and what was not compared."""
+    """One verdict a file, its distances, and what was not compared."""
     rows = rounding_rows(inputs)
     if not rows:
         why = (

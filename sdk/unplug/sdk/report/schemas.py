@@ -1,4 +1,4 @@
-"""What the report reads beside the reports that other packages define: checkpoint records, faces
+"""What the report reads besides the reports that other packages define: checkpoint records, faces
 and release gates.
 
 Checkpoint records hold more than a page shows, so surplus keys are ignored there; faces and gates
@@ -56,7 +56,7 @@ class Retrain:
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetCost:
-    """`unplug.sdk.forgetting.unlearning.budget.summary`: a cost beside the retraining that it is a
+    """`unplug.sdk.forgetting.unlearning.budget.summary`: a cost with the retraining that it is a
     fraction of.
     """
 
@@ -127,7 +127,7 @@ class PluginRecord(AnyRecord):
 
     Args:
         history: rows of its training.
-        base: the frozen base beside it: name and SHA-256.
+        base: its frozen base: name and SHA-256.
         condition: its kind and settings.
     """
 
@@ -177,9 +177,9 @@ class Try:
 
     Args:
         request: SHA-256 of the original's and the forget set's digests.
-        method, budget, options, seed: of the forget step.
+        method, budget, options, seed: the forget step.
         gates: thresholds that are not the defaults.
-        unlearned_sha256: what came of it.
+        unlearned_sha256: the resulting model.
         passed: every gate held.
         failed: names of the gates that did not.
         overridden: those of them that did not keep it from shipping, for a reason that stands in

@@ -40,7 +40,7 @@ def gates(inputs: Inputs) -> Section | Missing:
         else f"All {len(every) - overridden} gates hold."
     )
     if overridden:
-        lead += f" {overridden} more did not, and were overridden: the reason stands beside each."
+        lead += f" {overridden} more did not, and were overridden: each has its reason."
     if still_open:
         lead += f" {still_open} of them are inconclusive: too little is known to say either way."
     if unknown:

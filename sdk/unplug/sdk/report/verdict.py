@@ -26,7 +26,7 @@ class Verdict:
     Args:
         word: the outcome.
         chip: how it is shown.
-        lead: what the word means, in plain language.
+        lead: the verdict's meaning, in plain language.
         sentence: the numbers.
         facts: utility and cost, a sentence each.
     """
@@ -40,15 +40,11 @@ class Verdict:
 
 _BY_METHOD, _EXACTLY = "Forgotten, by a certified method", "Forgotten exactly"
 _ANEW = "Trained anew, without them"
-_OLD_FILE = (
-    "Whoever kept the file from before can compare: that tells who was forgotten, whatever the "
-    "method."
-)
+_OLD_FILE = "Anyone who kept the old file can compare the two and may learn who was removed."
 _LEADS: dict[str, tuple[Chip, str]] = {
     _EXACTLY: (
         "pass",
-        "The model is the one that everybody else's data alone gives: an equality, not an attack, "
-        "says so.",
+        "This model is identical, bit for bit, to one trained without them.",
     ),
     _ANEW: (
         "warn",
@@ -96,7 +92,7 @@ _LEADS: dict[str, tuple[Chip, str]] = {
     ),
     "Not compared": (
         "warn",
-        "There is no unlearned model beside a retrained one, so nothing says how far forgetting "
+        "There is no unlearned model with a retrained one, so nothing says how far forgetting "
         "went.",
     ),
     "Method certified": (
@@ -136,7 +132,7 @@ def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
     lost where the intervals of the test error before and after forgetting do not touch.
 
     Args:
-        models: by role.
+        models: the models by role.
         too_few: why the intervals leave out one side's people, or None.
     """
     if not models:
@@ -233,7 +229,7 @@ def _elsewhere(inputs: Inputs) -> bool:
 
 
 def _of_method(found: Certification) -> Verdict:
-    """Of a page about a method, and about no request."""
+    """The verdict of a page about a method, and about no request."""
     certified = found.verdict == "certified"
     chip, lead = _LEADS["Method certified" if certified else "Method not certified"]
     word = (
@@ -321,7 +317,7 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
 
 
 def _others(models: Mapping[str, ModelAudit], usual: str) -> str:
-    """Who stands in the oracle's place, where it is no retrained model."""
+    """Who stands in the oracle's place, where it is not a retrained model."""
     return "models that never saw them have" if models["retrained"].name == NEVER_SAW else usual
 
 

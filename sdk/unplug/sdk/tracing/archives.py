@@ -40,11 +40,12 @@ HARMED = (*DAMAGE, tarfile.TarError, lzma.LZMAError, RecursionError, OverflowErr
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """A file, on the disk or in an archive, or what an archive says beside its files.
+    """A file, on the disk or in an archive, or what an archive says besides its files.
 
     Args:
-        path: of the file; of one in an archive, the archive's and the name in it.
-        name: by which it is called where it lies; empty for what an archive says.
+        path: the path of the file; a file in an archive has the path of the archive and its name in
+            it.
+        name: the name at its place; empty for an archive's own text.
         head: the first `HEAD` bytes.
         rest: the others, once.
     """
@@ -194,10 +195,10 @@ def is_archive(head: bytes) -> bool:
 
 
 def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | TracedPlace]:
-    """The files of an archive, and what it says beside them; last why not all of it could be read.
+    """The files of an archive, and what it says besides them; last why not all of it could be read.
 
     Args:
-        path: of the archive.
+        path: the path of the archive.
         handle: it, at any place.
         head: its first bytes.
     """
@@ -208,7 +209,7 @@ def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | Traced
             yield from _tar(path, blocks_of(handle))
         else:
             yield Item(path=path, head=head, rest=iter(()))  # gzip's holds a name
-            # gzip's field of extra bytes, behind ten of its head, begins with its length
+            # gzip's field of extra bytes, after ten of its head, begins with its length
             if head[:2] == b"\x1f\x8b" and head[3] & 4:
                 field = b"".join(blocks_of(handle, 10, 2**16 + 2))
                 yield from _loose(path, field[2 : 2 + int.from_bytes(field[:2], "little")])
@@ -235,7 +236,7 @@ def _zip(path: Path, handle: BinaryIO) -> Iterator[Item | TracedPlace]:
             raise zipfile.BadZipFile("a file of it is not where its directory says")
         names, extra = (int.from_bytes(local[place : place + 2], "little") for place in (26, 28))
         start = info.header_offset + 30 + names + extra
-        # Bit 3: sums and sizes stand behind the file, three numbers of 4 bytes, or one of 4 and
+        # Bit 3: sums and sizes follow the file, three numbers of 4 bytes, or one of 4 and
         # two of 8, with a mark of 4 in front or without.
         at, slack = start + info.compress_size, {0, 12, 16, 20, 24} if info.flag_bits & 8 else {0}
         header = b"".join(blocks_of(handle, info.header_offset + 30, names + extra))
@@ -245,7 +246,7 @@ def _zip(path: Path, handle: BinaryIO) -> Iterator[Item | TracedPlace]:
 
 
 def _between(end: int, start: int, slack: set[int]) -> int:
-    """Bytes between two files; behind one whose size was not known when it began stand sums and
+    """Bytes between two files; after one whose size was not known when it began stand sums and
     sizes.
     """
     if start < end:
@@ -291,8 +292,8 @@ def _checked(blocks: Iterator[bytes], item: zipfile.ZipInfo) -> Iterator[bytes]:
 
 
 def _loose(path: Path, rest: bytes) -> Iterator[Item | TracedPlace]:
-    """What stands in an archive beside the bytes of its files: a time, a path, or what somebody put
-    there.
+    """What stands in an archive besides the bytes of its files: a time, a path, or what somebody
+    put there.
     """
     rest = rest.strip(b"\0\n")
     yield Item(path=path, head=rest, rest=iter(()))
@@ -302,7 +303,7 @@ def _loose(path: Path, rest: bytes) -> Iterator[Item | TracedPlace]:
 
 
 def _tar(path: Path, blocks: Iterable[bytes]) -> Iterator[Item | TracedPlace]:
-    """The files of one tar after the other, with zeros in front, between and behind."""
+    """The files of one tar after the other, with zeros in front, between and after."""
     stream, name, left, number = _Stream(blocks), "", MAX_UNPACKED, 0
     while block := stream.read(512):
         left -= len(block)
@@ -338,7 +339,7 @@ _SAYING = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
-"""Headers that only say something of the file behind them."""
+"""Headers that only say something of the file after them."""
 
 
 def _said(info: tarfile.TarInfo, part: Iterator[bytes]) -> bytes:

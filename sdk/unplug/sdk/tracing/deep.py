@@ -53,7 +53,7 @@ WEIGHTS = (
 )
 _PACKED = {b"7z\xbc\xaf": "7z", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar"}
 _DOCUMENTS = (b"%PDF", b"{\\rtf", b"%!PS")
-"""What is written in letters and is no text: what it shows is packed in it."""
+"""What is written in letters and is not text: what it shows is packed in it."""
 
 
 def her_pixels(spec: str, person: Person) -> tuple[frozenset[bytes], list[TracedPlace]]:
@@ -73,8 +73,8 @@ class Search:
     """Looks into files for one person.
 
     Args:
-        person: whom to look for.
-        pixels: of `her_pixels`.
+        person: the person to look for.
+        pixels: the pixels that `her_pixels` gives.
         found: gets what is found, and says at the end what the weights that it knows were trained
             on.
     """
@@ -201,7 +201,7 @@ class Search:
                 standing="names",
                 goes_by="a note in it names them: delete it, or take it out",
             )
-        told = [f"{beside.behind} bytes stand behind it"] if beside.behind else []
+        told = [f"{beside.behind} bytes follow it"] if beside.behind else []
         told += ["it holds further pictures"] if beside.more else []
         for part in beside.within:
             try:

@@ -21,7 +21,7 @@ def exported_packs(path: Path, packs: Mapping[Path, bool]) -> Iterator[TracedPla
     of which that cannot be told.
 
     A variant's bytes follow from the pack's weights and the base's slots, so they are made again
-    and compared. One that was chosen by name and is no pack that was found is no place: it is
+    and compared. One that was chosen by name and is not a pack that was found is not a place: it is
     ordinary LoRA weights.
 
     Args:
@@ -49,7 +49,7 @@ def exported_packs(path: Path, packs: Mapping[Path, bool]) -> Iterator[TracedPla
 def _sha256s(
     slots: LoraSlots | None, packs: Mapping[Path, bool]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Of the variants that packs make: of those that remember her, and of all."""
+    """The hashes of the variants that packs make: of those that remember her, and of all."""
     assert slots is not None, "no record has variants without slots"
     made = [(variant_sha256(slots, folder), remembers) for folder, remembers in packs.items()]
     return (

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Person:
-    """Whom to look for.
+    """The person to look for.
 
     Args:
-        name: as requests have it, a sample id or ``subject:NAME``.
-        ids: of all her samples in the data.
+        name: the name as in requests, a sample id or ``subject:NAME``.
+        ids: the ids of all her samples in the data.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a picture file holds beside its pixels: notes, further pictures, and what is behind its end."""
+"""What a picture file holds besides its pixels: notes, further pictures, and what follows its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAGIC = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|RIFF....WEBP|PK\x03\x04", r
 MAX_NOTE, MAX_WITHIN, MAX_PIXEL_BYTES = 2**20, 4, 2**30
 _MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])", re.DOTALL)
 _TABLES = {*range(0xC0, 0xE0)} - {0xD8, 0xD9, 0xDA}
-"""Of JPEG: the size of the picture and what its pixels are decoded by."""
+"""Segments of JPEG: the size of the picture and what its pixels are decoded by."""
 _PIXELS = {
     b"IHDR",
     b"PLTE",
@@ -39,7 +39,7 @@ class Beside:
     Args:
         notes: parts of the file, packed ones unpacked, each up to the first picture in it.
         within: the first `MAX_WITHIN` parts of notes that begin like a picture or an archive.
-        behind: bytes behind the picture's end, without zeros.
+        behind: bytes after the picture's end, without zeros.
         more: whether there are further pictures, or more within notes.
     """
 
@@ -93,7 +93,7 @@ def _jpeg(raw: bytes) -> tuple[list[bytes], int]:
     """Segments that no pixel needs, with what stands between segments, and where the picture ends."""
     parts, at, kind = list[bytes](), 2, 0
     while (marker := _MARKER.search(raw, at)) is not None:
-        # behind 0xDA lie the packed pixels, up to the next marker
+        # after 0xDA lie the packed pixels, up to the next marker
         parts += [raw[at : marker.start()]] if kind != 0xDA else []
         kind = marker[1][0]
         if kind == 0xD9:  # the end of the image
@@ -152,7 +152,7 @@ def _read(note: bytes) -> list[bytes]:
 
 
 def _behind_pixels(packed: bytes) -> int:
-    """Bytes behind the end of a PNG's packed pixels, within the parts that hold those; of larger
+    """Bytes after the end of a PNG's packed pixels, within the parts that hold those; of larger
     ones than decoders take, 0.
     """
     stream, left = zlib.decompressobj(), MAX_PIXEL_BYTES
@@ -161,12 +161,12 @@ def _behind_pixels(packed: bytes) -> int:
             left -= len(stream.decompress(packed, MAX_NOTE))
             packed = stream.unconsumed_tail
     except zlib.error:
-        return 0  # whoever decodes it tells that
+        return 0  # decoding it tells that
     return len(stream.unused_data)
 
 
 def _inflated(part: bytes) -> Iterator[bytes]:
-    """What is packed behind the keyword of a chunk."""
+    """What is packed after the keyword of a chunk."""
     for match in re.finditer(rb"\0", part[:1000]):
         try:
             yield zlib.decompressobj().decompress(part[match.end() :], MAX_NOTE)

@@ -30,10 +30,10 @@ class TracedSearch:
     """What a search came to.
 
     Args:
-        places: where the person was found, or could not be looked for.
+        places: the places where she was found or could not be looked for.
         value: the same as ``unplug trace --out`` writes it.
         freed: bytes of the cache that were deleted.
-        entry: of the ledger that records it; None where no request is named.
+        entry: the ledger's entry that records it; None where no request is named.
     """
 
     places: tuple[TracedPlace, ...]
@@ -60,7 +60,7 @@ def search_for(
         spec, folders, deep, show: see `trace`.
         name: a sample id or ``subject:NAME``.
         purge: delete what the cache keeps of her.
-        ledger, request: whose step it is; None records nothing.
+        ledger, request: the ledger and the request that record it; None records nothing.
         out: file for the result, written before the ledger is told.
 
     Raises:
@@ -79,7 +79,7 @@ def search_for(
         for place in places
     )
     value: dict[str, Any] = {
-        "nonce": secrets.token_hex(32),  # else whoever reads its hash in the ledger could try names
+        "nonce": secrets.token_hex(32),  # else readers of its hash in the ledger could try names
         "person": name,
         "data": spec,
         "searched": [str(folder.resolve()) for folder in (*folders, *deep)],

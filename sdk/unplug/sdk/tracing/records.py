@@ -92,7 +92,7 @@ def derived(
 
     Args:
         path: its card or manifest.
-        raw: what that says.
+        raw: the contents of that card or manifest.
         remembering: hashes of the weights, found in this search, that remember her.
         known: hashes of all weights that it found.
     """
@@ -113,13 +113,13 @@ def derived(
 
 
 def _lineage(raw: dict[str, Any]) -> object:
-    """Of which weights a card or a manifest says that its files were made."""
+    """The weights that a card or a manifest says its files were made from."""
     lineage = raw if raw.get("schema") == DERIVED[0] else raw.get("lineage")
     return lineage.get("checkpoint_sha256") if isinstance(lineage, dict) else None
 
 
 def _hashes(raw: dict[str, Any]) -> set[str]:
-    """Of the files that a card or a manifest describes."""
+    """The hashes of the files that a card or a manifest describes."""
     files = raw.get("files")
     entries = [raw, *(files.values() if isinstance(files, dict) else ())]
     return {str(entry.get("sha256")) for entry in entries if isinstance(entry, dict)}
@@ -134,7 +134,7 @@ BY_SCHEMA: dict[str, Callable[[Path, dict[str, Any], Person], TracedPlace | None
 CACHED = "unplug-cache/1"
 GENERATOR = "unplug-pipeline/1"
 LISTING = ("unplug-references/1", "unplug-base/1", GENERATOR)
-"""Records that list files beside and below them, by hash."""
+"""Records that list files next to and below them, by hash."""
 DERIVED = ("unplug-artifact/1", "unplug-bundle/1", "unplug-bundle/2")
 
 
@@ -178,7 +178,7 @@ class Found:
         """A file that was read: what it says of her.
 
         Args:
-            path: of the file.
+            path: the path of the file.
             raw: JSON of it, or None; a record counts wherever in it it stands.
             named: how many texts in it name her.
         """
@@ -234,7 +234,7 @@ class Found:
         if sha256 in self.remembering:
             if (path.parent, sha256) in self._beside:
                 return "known"
-            why = "delete this copy, which no record is beside"
+            why = "delete this copy, which has no record next to it"
             return TracedPlace(path=str(path), kind="weights", standing="remembers", goes_by=why)
         if any((parent, sha256) in self._listed for parent in (path, *path.parents)):
             return "known"

@@ -41,7 +41,7 @@ def person_in(spec: str, name: str) -> Person:
     """A person by a name that requests may have.
 
     Args:
-        spec: of the data that hold, or held, her pictures.
+        spec: the spec of the data that hold, or held, her pictures.
         name: a sample id or ``subject:NAME``.
 
     Raises:
@@ -71,7 +71,7 @@ def trace(
     """Every place where a person was found, or could not be looked for.
 
     Args:
-        spec: of the data.
+        spec: the spec of the data.
         person: see `person_in`.
         folders: searched with all that is below them for the records that unplug writes, links not
             followed.
@@ -110,7 +110,7 @@ def _in_cache(kind: str, path: Path) -> TracedPlace:
 
 def _in_records(folders: Sequence[Path], found: Found) -> None:
     """Files that can name somebody; pictures, weights and exported models are known by the JSON
-    beside them.
+    next to them.
     """
     for path in walk(folders):
         if isinstance(path, TracedPlace):

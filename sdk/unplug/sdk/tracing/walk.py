@@ -25,7 +25,7 @@ def walk(
     leads out of them is said.
 
     Args:
-        folders: where to begin.
+        folders: the folders to begin in.
         called: whether a name is that of whom one looks for; folders and links of such names are
             places, too.
 

@@ -80,7 +80,7 @@ class PersonWords:
     """Finds some names in texts.
 
     Args:
-        names: as the data have them.
+        names: the names as the data have them.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -139,7 +139,7 @@ class PersonWords:
             for length in self._lengths[text[start]]:
                 end = min(start + length, len(text))
                 name = self._names.get(text[start:end])
-                # whole in the piece beside
+                # whole in the next piece
                 cut = (start == 0 and not first) or (end == len(text) and not last)
                 if name is not None and not cut and _is_whole(text, start, end):
                     names.add(name)

@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """What is there already is nobody's: the next server takes the jobs, and whoever sends a
+    """What is there already is nobody's: the next server takes the jobs, and anyone who sends a
     request again has it.
     """
     for name in ("recipe", "recipe_sha256", "certificates"):

@@ -39,7 +39,7 @@ MAX_REPORT_BYTES = 64 * 2**20
 def failed_gates(gates: Sequence[Gate], *, signed: bool) -> Iterator[str]:
     """Gates of a bundle that failed, or that contradict their own numbers.
 
-    One that was overridden stands there as failed, with the reason: whoever signs answers for it,
+    One that was overridden stands there as failed, with the reason: the signer answers for it,
     so that without a signature nobody does.
     """
     for gate in gates:

@@ -69,9 +69,9 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
     all.
 
     Args:
-        content: what goes into it.
+        content: the bundle's contents.
         out: the folder.
-        signing: by whom and as which release; None leaves it unsigned.
+        signing: the signer and the release's place; None leaves it unsigned.
 
     Raises:
         OutputError: `out` is taken by something else or cannot be written.
@@ -194,8 +194,8 @@ def verify_bundle(
 
     Args:
         bundle: a folder, or a zip file of one.
-        trust: who may have signed it, and what is known already; None takes an unsigned bundle, and
-            no signed one.
+        trust: the keys that may have signed it, and what is known already; None takes an unsigned
+            bundle, and no signed one.
         now: the time, UTC; None takes the clock's.
 
     Returns:
@@ -238,7 +238,7 @@ def check_files(
     """That an unsigned bundle holds what its own manifest says.
 
     Args:
-        source: where the files are.
+        source: the source of the files.
         files: that the manifest lists.
         has_manifest: whether it is among them.
 
@@ -286,7 +286,7 @@ def sign_bundle(bundle: Path, signing: Signing, out: Path) -> str:
 
     Args:
         bundle: a folder or zip file, signed before or not; an older signature is replaced.
-        signing: by whom and as which release.
+        signing: the signer and the release's place.
         out: the folder to write; it may be `bundle` itself.
 
     Returns:
@@ -318,7 +318,7 @@ def artifact_paths(subjects: Sequence[Path], trust: Trust | None = None) -> list
 
     Args:
         subjects: files, and folders of bundles.
-        trust: who may have signed the bundles, see `verify_bundle`.
+        trust: the keys that may have signed the bundles, see `verify_bundle`.
 
     Raises:
         InputError: a subject that is neither.

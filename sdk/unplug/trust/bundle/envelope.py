@@ -57,7 +57,7 @@ def statement(name: str, resources: Mapping[str, str]) -> bytes:
     """The payload: an in-toto statement about a bundle's files.
 
     Args:
-        name: of the product; informational.
+        name: the name of the product; informational.
         resources: SHA-256 by path.
     """
     return canonical(
@@ -87,9 +87,9 @@ def envelope(
     """The signature file.
 
     Args:
-        payload: of `statement`.
+        payload: a payload made by `statement`.
         signature: ECDSA over SHA-256 of `pae`, in DER.
-        key: whose signature it is.
+        key: the key that signs.
         chain: certificates in DER that name the key, its own first; none: it is named by its hint.
     """
     certificates = [{"rawBytes": base64.b64encode(item).decode()} for item in chain]
@@ -114,7 +114,7 @@ class Envelope:
     Args:
         payload: the bytes that are signed.
         signature: DER, as it came.
-        hint: of the key that it names, or "".
+        hint: the hint of the key that it names, or "".
         chain: certificates in DER by which it names its signer instead.
     """
 
@@ -141,7 +141,7 @@ def read_envelope(raw: bytes, where: str, *, chains: bool = False) -> Envelope:
     try:
         value = strict_json(raw)
     except ValueError as error:
-        why = f"the signature is no strict JSON ({error})"
+        why = f"the signature is not strict JSON ({error})"
         raise Refused("envelope", where, why, RESIGN) from error
     if not has_fields(value, "mediaType", "verificationMaterial", "dsseEnvelope"):
         why = "the signature has other fields than a Sigstore bundle"
@@ -247,10 +247,10 @@ def read_statement(payload: bytes, where: str) -> dict[str, str]:
     try:
         value = strict_json(payload)
     except ValueError as error:
-        why = f"what is signed is no strict JSON ({error})"
+        why = f"what is signed is not strict JSON ({error})"
         raise Refused("statement", where, why, RESIGN) from error
     if not has_fields(value, "_type", "subject", "predicateType", "predicate"):
-        raise Refused("statement", where, "what is signed is no in-toto statement", RESIGN)
+        raise Refused("statement", where, "what is signed is not an in-toto statement", RESIGN)
     if value["_type"] != STATEMENT_TYPE or value["predicateType"] != PREDICATE_TYPE:
         why = "what is signed is a statement of another kind"
         raise Refused("wrong-type", where, why, RESIGN)

@@ -1,5 +1,5 @@
 """A base of exported files as a bundle, ``unplug-generator-bundle/1``: the folder that
-``unplug export`` wrote, as devices draw with it, with a manifest, reports and a signature beside.
+``unplug export`` wrote, as devices draw with it, with a manifest, reports and a signature added.
 
 Its signature is that of every bundle; readers of age models give it the verdict ``wrong-version``.
 """
@@ -66,9 +66,11 @@ class ErasureClaim:
     Args:
         base_sha256: digest of the erased base; original_sha256: of the one before any erasure.
         concepts: words that prompts no longer reach.
-        method: of the erasure.
-        edit_bytes: of the map of text states that is the whole edit; None: it is in the weights.
-        against: what an attacker may hold, and all who hold less, without getting a concept back.
+        method: the method of the erasure.
+        edit_bytes: the size of the map of text states that is the whole edit; None: the edit is in
+            the weights.
+        against: the most that an attacker may hold, with all who hold less, without getting a
+            concept back.
     """
 
     base_sha256: str
@@ -85,11 +87,11 @@ class GeneratorManifest:
 
     Args:
         schema: always ``unplug-generator-bundle/1``.
-        publication: what the signer says; null where nobody signed.
+        publication: the signer's statement; null in an unsigned bundle.
         erasure: null where nothing was erased, or nothing is claimed.
         packs: that prompts' words switch on.
         dropped: packs that left with this release; null where none did.
-        gates: of the erasure, and of the packs that left.
+        gates: the gates of the erasure, and of the packs that left.
         files: every other file of the folder but the signature.
     """
 
@@ -205,7 +207,7 @@ def packs_left(before: Path, after: Path) -> tuple[DroppedPacks, Gate] | None:
         after: a bundle that was verified.
 
     Raises:
-        ReportError, Refused, BundleCheckFailed: `before` is no bundle of a base, or not whole.
+        ReportError, Refused, BundleCheckFailed: `before` is not a bundle of a base, or not whole.
         CheckFailed: see `compare_packs`.
     """
     with open_source(before) as old, open_source(after) as new:
@@ -298,10 +300,10 @@ def finish_generator(
     `verify_generator` checks, then the signature.
 
     Args:
-        folder: without manifest and signature.
+        folder: a folder without manifest and signature.
         facts: ``erasure``, ``dropped`` and ``gates``.
-        signing: by whom and as which release; None leaves it unsigned.
-        weights: of packs, see `carried_packs`.
+        signing: the signer and the release's place; None leaves it unsigned.
+        weights: the weights of packs, see `carried_packs`.
 
     Raises:
         Refused, BundleCheckFailed: see `verify_generator`. Nothing is signed then.
@@ -345,8 +347,8 @@ def sign_generator(bundle: Path, signing: Signing, out: Path) -> str:
     checks.
 
     Args:
-        bundle: what ``unplug export`` wrote, or a bundle of it, signed before or not.
-        signing: by whom and as which release.
+        bundle: the folder that ``unplug export`` wrote, or a bundle of it, signed before or not.
+        signing: the signer and the release's place.
         out: the folder to write; it may be `bundle` itself.
 
     Returns:
@@ -382,7 +384,7 @@ def copy_parts(base: Path, folder: Path) -> None:
     card.
 
     Raises:
-        Refused, ReportError: see `open_source`; or what is no plain file.
+        Refused, ReportError: see `open_source`; or anything but a plain file.
     """
     with open_source(base) as source:
         check_plain(source)
@@ -409,7 +411,7 @@ def diff_generators(before: Path, after: Path) -> PartsDifference:
     that has the first fetches again; nothing of them is verified.
 
     Raises:
-        InputError: one of them is no such base.
+        InputError: one of them is not such a base.
         Refused: a broken manifest or ``pipeline.json``.
     """
     pipelines, raws, flat, manifests = [], [], [], []

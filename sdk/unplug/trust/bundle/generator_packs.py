@@ -27,13 +27,13 @@ MADE_BY = ("versions", "git_revision")
 
 @dataclass(frozen=True, kw_only=True)
 class CarriedPack:
-    """A pack beside a base's files.
+    """A pack next to a base's files.
 
     Args:
-        word: what prompts say to switch it on.
-        sha256: of its file of rows, by which it is known again.
-        weights_sha256: of the weights in the folder that it was exported from; None where nobody
-            said it.
+        word: the word that switches it on in prompts.
+        sha256: the SHA-256 of its file of rows, which identifies it.
+        weights_sha256: the hash of the weights in the folder that it was exported from; None where
+            nobody said it.
     """
 
     word: str
@@ -43,11 +43,11 @@ class CarriedPack:
 
 @dataclass(frozen=True, kw_only=True)
 class DroppedPack:
-    """A pack that has left. Its word stays behind: it may be a person's name.
+    """A pack that has left. Its word stays out: it may be a person's name.
 
     Args:
-        sha256: of its file of rows.
-        again: of the pack in its place, trained again without somebody; None: deleted.
+        sha256: the SHA-256 of its file of rows.
+        again: the SHA-256 of the pack in its place, trained again without somebody; None: deleted.
     """
 
     sha256: str
@@ -74,7 +74,7 @@ def carried_packs(
 
     Args:
         pipeline: see `pipeline_files`.
-        weights: of some, the SHA-256 of their weights, by that of their rows.
+        weights: the weights' SHA-256 for some packs, by that of their rows.
     """
     return tuple(
         CarriedPack(
@@ -94,7 +94,7 @@ def compare_packs(
     left and by which versions it was made, is that of the parts.
 
     Args:
-        before, after: whose files were hashed.
+        before, after: bundles with hashed files.
 
     Returns:
         The packs that are gone, and the gate `EXACT`; None where all are still there.

@@ -30,10 +30,10 @@ class NamedFile:
 
     Args:
         file: its path.
-        sha256: of the file, or of the folder's tree.
-        bytes: of all its files.
+        sha256: the SHA-256 of the file, or of the folder's tree.
+        bytes: the size in bytes of all its files.
         target, precision: its form; of a variant's weights neither.
-        word: of a pack, which prompts that say it switch on.
+        word: the word of a pack; prompts that say it switch the pack on.
     """
 
     __pydantic_config__: ClassVar = _LOOSE
@@ -67,7 +67,9 @@ class _Plugin:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineFiles:
-    """Of ``unplug-pipeline/1`` what a bundle needs; whoever draws with it reads all of it."""
+    """The part of ``unplug-pipeline/1`` that a bundle needs; a program that draws with it reads all
+    of it.
+    """
 
     __pydantic_config__: ClassVar = _LOOSE
 
@@ -92,7 +94,7 @@ def pipeline_files(raw: bytes, where: str) -> PipelineFiles:
     """What ``pipeline.json`` names.
 
     Raises:
-        Refused: ``manifest``: it is no strict JSON, or does not follow its schema.
+        Refused: ``manifest``: it is not strict JSON, or does not follow its schema.
     """
     try:
         strict_json(raw)
@@ -106,8 +108,8 @@ def check_parts(pipeline: PipelineFiles, files: Mapping[str, FileEntry], where: 
     besides it at most the bundle's card, ``reports/`` and what parity was found to be.
 
     Args:
-        pipeline: what is named.
-        files: of the folder, but for manifest and signature; they were hashed.
+        pipeline: the pipeline with the names.
+        files: the folder's files, but for manifest and signature; they were hashed.
         where: the bundle.
 
     Raises:
@@ -128,7 +130,7 @@ def check_parts(pipeline: PipelineFiles, files: Mapping[str, FileEntry], where: 
             held = _held(item.file, files)
             card = {f"{item.file}.json"} if item.target else set()
             if not held or not card <= files.keys():
-                why = f"{item.file} of its {part}, or the card beside it, is missing"
+                why = f"{item.file} of its {part}, or the card next to it, is missing"
                 raise Refused("missing", where, why)
             if _digest(item.file, held) != (item.sha256, item.bytes):
                 why = f"{item.file} is not the file that {PIPELINE} names as its {part}"
@@ -136,7 +138,7 @@ def check_parts(pipeline: PipelineFiles, files: Mapping[str, FileEntry], where: 
             known |= {*held, *card, f"{item.file.rpartition('/')[0]}/parity.json"}
     for name in sorted(files.keys() - known):
         if not _REPORT.fullmatch(name):
-            raise Refused("unlisted", where, f"{name[:200]!r} is no part that {PIPELINE} names")
+            raise Refused("unlisted", where, f"{name[:200]!r} is not a part that {PIPELINE} names")
 
 
 def _held(named: str, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
@@ -165,9 +167,9 @@ class PartsDifference:
             there; parts whose files are all the same are left out.
         same: those parts.
         fetched: form to the bytes of files that are new or another, and of all files.
-        pipeline_bytes: of ``pipeline.json`` where that is another, else 0.
-        edit_bytes: of the erasure itself, as its record says; None where it says none.
-        facts: what else the bundles say, before and after.
+        pipeline_bytes: the size of ``pipeline.json`` if it changed, else 0.
+        edit_bytes: the size of the erasure itself, as its record says; None where it says none.
+        facts: the bundles' other statements, before and after.
     """
 
     changed: dict[str, dict[str, tuple[int | None, int | None]]]
@@ -181,7 +183,7 @@ class PartsDifference:
 def changed_parts(
     before: PipelineFiles, after: PipelineFiles
 ) -> dict[str, dict[str, tuple[int | None, int | None]]]:
-    """Of every part the forms of which the file is another, see `PartsDifference`."""
+    """For every part the forms whose file is another, see `PartsDifference`."""
     old, new = (_by_form(pipeline) for pipeline in (before, after))
     changed: dict[str, dict[str, tuple[int | None, int | None]]] = {}
     for part in dict.fromkeys((*new, *old)):

@@ -1,4 +1,4 @@
-"""Keys that sign bundles: P-256, from a file, an environment variable, or behind a command (a
+"""Keys that sign bundles: P-256, from a file, an environment variable, or held by a command (a
 token, a key service).
 """
 
@@ -25,7 +25,7 @@ ENVIRONMENT, COMMAND = "env:", "command:"
 SECONDS = 120
 """Somebody may have to touch a token or type its number."""
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Of the group of P-256."""
+"""The order of the group of P-256."""
 _MAKE = "`unplug bundle keygen NAME` makes a key"
 
 
@@ -35,7 +35,7 @@ class Signer:
 
     Args:
         key: the public half.
-        sign: from bytes to the signature in DER.
+        sign: a function from bytes to the signature in DER.
         chain: certificates in DER by which it is named, its own first, then those above it; none:
             it is named by its key.
     """
@@ -92,9 +92,9 @@ def load_signer(spec: str, public: Path | None = None, chain: Path | None = None
 
     Args:
         spec: a file; ``env:NAME``, an environment variable that holds the PEM text; or
-            ``command:WORDS``, a program that reads the bytes to sign on standard input and writes
-            the signature, ECDSA over SHA-256 in DER, on standard output, such as ``openssl dgst
-            -sha256 -sign KEY`` or ``pkcs11-tool --sign --mechanism ECDSA-SHA256 --signature-format
+            ``command:WORDS``. Such a program reads the bytes to sign on standard input and writes
+            the signature, ECDSA over SHA-256 in DER, on standard output. So do ``openssl dgst
+            -sha256 -sign KEY`` and ``pkcs11-tool --sign --mechanism ECDSA-SHA256 --signature-format
             openssl``.
         public: the public key; a command cannot tell it.
         chain: PEM file with the certificate of the key, then those above it, by which signatures
@@ -191,7 +191,7 @@ def _private(text: str, where: str) -> EllipticCurvePrivateKey:
             where, why, "Use `key='command:openssl dgst -sha256 -sign FILE'`, which asks for it"
         ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise InputError(where, "it is no private key in PEM form", _MAKE) from error
+        raise InputError(where, "it is not a private key in PEM form", _MAKE) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InputError(where, "it is a private key of another kind than P-256", _MAKE)
     return key

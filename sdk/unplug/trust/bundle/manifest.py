@@ -31,7 +31,7 @@ class Gate:
     Args:
         inconclusive: it does not hold, but only because too little is known: more people, or
             another design, may show it.
-        override: why whoever released it shipped all the same, though it does not hold; None where
+        override: why it was shipped all the same, though it does not hold; None where
             nobody had to.
     """
 
@@ -80,7 +80,7 @@ class Lineage:
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """What whoever signs a bundle says of its place among the others.
+    """What the signer of a bundle says of its place among the others.
 
     Args:
         name: the product; releases are counted, superseded and revoked within one.
@@ -88,7 +88,7 @@ class Publication:
         expires: UTC, ``2027-05-01T00:00:00Z``, from when on it is refused; None never.
         supersedes: bundles that this one takes the place of, by the SHA-256 of their manifest.
         revokes: bundles that must not be used any more.
-        requests: of the requests that it answers, their ids in the ledger: opaque, they name
+        requests: the ids of the requests that it answers, as in the ledger: opaque, they name
             nobody.
     """
 
@@ -108,13 +108,13 @@ class Manifest:
 
     Args:
         schema: always ``unplug-bundle/2``.
-        publication: what the signer says; null in a bundle that was not signed.
+        publication: the signer's statement; null in a bundle that was not signed.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
         iospec: the named tensors of every artifact.
-        preprocessing, postprocessing: what an app does around the model.
-        lineage: where the model comes from.
-        gates: what held when the bundle was written, with the limit of each.
-        versions: of Python, unplug and the packages that decide numbers.
+        preprocessing, postprocessing: the steps of an app around the model.
+        lineage: the model's origin.
+        gates: the gates that held when the bundle was written, with the limit of each.
+        versions: the versions of Python, unplug and the packages that decide numbers.
         files: every other file of the folder but the signature, by its path with forward slashes.
     """
 

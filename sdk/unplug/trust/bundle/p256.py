@@ -52,7 +52,7 @@ class PublicKey:
                 ec.SECP256R1(), self.der[len(P256_HEAD) - 1 :]
             )
         except ValueError as error:
-            raise InputError("public key", "it is no point of the curve P-256", _MAKE) from error
+            raise InputError("public key", "it is not a point of the curve P-256", _MAKE) from error
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
         """Whether `signature` is this key's over SHA-256 of `message`: ECDSA in strict DER, one
@@ -77,7 +77,7 @@ def public_key(text: str, where: str) -> PublicKey:
     """A public key out of its PEM text.
 
     Raises:
-        InputError: it is no P-256 public key; a private one is named as such.
+        InputError: it is not a P-256 public key; a private one is named as such.
     """
     if "PRIVATE KEY" in text:
         raise InputError(where, "it is a private key, and trust needs the public one", _MAKE)
@@ -87,7 +87,7 @@ def public_key(text: str, where: str) -> PublicKey:
             raise ValueError(where)
         der = base64.b64decode("".join(body[len(BEGIN) : -len(END)].split()), validate=True)
     except ValueError as error:
-        raise InputError(where, "it is no public key in PEM form", _MAKE) from error
+        raise InputError(where, "it is not a public key in PEM form", _MAKE) from error
     if len(der) != 91 or not der.startswith(P256_HEAD):
         raise InputError(where, "it is a public key of another kind than P-256", _MAKE)
     key = PublicKey(der=der)

@@ -25,7 +25,7 @@ WHEN: dict[When, dict[str, Any]] = {
 
 
 def write_ios(shipment: Shipment, folder: Path) -> None:
-    """``Manifest.json`` and the bundle beside it."""
+    """``Manifest.json`` and the bundle next to it."""
     directory = f"{shipment.name}.unplug"
     shipment.copy(folder / directory)
     manifest = {

@@ -1,6 +1,6 @@
 """Google Play, "Play for On-device AI": a Gradle module of the plugin ``com.android.ai-pack``.
 
-The module's folder has the pack's name and goes into the app's project beside the app
+The module's folder has the pack's name and goes into the app's project next to the app
 (``include(":NAME")`` in settings.gradle.kts, ``assetPacks += ":NAME"`` in the app). The plugin
 writes a manifest of its own; the one here is for builds by bundletool without Gradle.
 

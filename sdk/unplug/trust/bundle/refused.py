@@ -52,7 +52,7 @@ class Refused(BundleCheckFailed):
         verdict: the word, the same in every language.
         what: the bundle, or the part of it.
         why: the reason found.
-        fix: what to do about it.
+        fix: advice: the next step.
     """
 
     def __init__(self, verdict: Verdict, what: str, why: str, fix: str = DISTRUST) -> None:

@@ -21,7 +21,7 @@ class Delivery:
     """What a store is told.
 
     Args:
-        name: of the pack; None takes the product's.
+        name: the name of the pack; None takes the product's.
         when: it comes to a device: with the app, in the background after it, or when the app asks.
         precision: which exported file a server gets.
         license: an identifier of the hub's list; None says none.
@@ -38,12 +38,12 @@ class Shipment:
     """A bundle that was verified.
 
     Args:
-        manifest: what it says of itself.
-        name: of the pack.
+        manifest: its manifest.
+        name: the name of the pack.
         key: fingerprint of the key that signed it; None where nobody did.
         copy: writes all of it into a folder that is not there yet, each file hashed as it is read.
         raw: the bytes of the manifest.
-        delivery: what the store is told.
+        delivery: settings for the store.
     """
 
     manifest: Manifest

@@ -123,7 +123,7 @@ def read_dsse(value: Any, most: int) -> tuple[bytes, Sequence[tuple[str, bytes]]
     """The payload of an envelope, and its signatures as (key id, bytes); none of them is checked.
 
     Args:
-        value: from outside.
+        value: a value from outside.
         most: signatures that it may hold.
 
     Raises:

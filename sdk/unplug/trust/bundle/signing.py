@@ -42,8 +42,9 @@ class Signing:
 
     Args:
         signer: the key.
-        publication: what stands in the manifest.
-        earlier: where the bundles lie that it supersedes: from whose weights the new one must come.
+        publication: the publication for the manifest.
+        earlier: the folders of the bundles that it supersedes: the new one must come from their
+            weights.
     """
 
     signer: Signer
@@ -52,8 +53,8 @@ class Signing:
 
     @property
     def trust(self) -> Trust:
-        """Of whoever takes what this signs: the key, and where certificates name it the last of
-        them.
+        """The trust of a reader who takes what this signs: the key, and where certificates name it
+        the last of them.
         """
         return Trust(keys=(self.signer.key,), roots=self.signer.chain[-1:])
 
@@ -105,7 +106,7 @@ class Signing:
 
         Args:
             folder: holds a manifest with this publication, and all files that it lists.
-            schema: of the manifest.
+            schema: the schema of the manifest.
 
         Raises:
             InputError: the key signed something else, as a command with another key would; or its

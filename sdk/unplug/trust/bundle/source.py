@@ -31,8 +31,8 @@ MAX_PATH = 400
 _PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.+-]{0,198}[A-Za-z0-9_+-])?")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 MAX_ARCHIVE_BYTES = 512 * 2**20
-"""Of an archive, and of all that it unpacks to; a folder has no such bound, for nothing in it
-grows.
+"""The limit for an archive, and of all that it unpacks to; a folder has no such bound, for nothing
+in it grows.
 """
 MAX_DIRECTORY_BYTES = 4 * 2**20
 BLOCK = 2**20
@@ -70,7 +70,7 @@ def check_names(names: Sequence[str], where: str) -> None:
 
     Args:
         names: paths with forward slashes, in the order in which they are judged.
-        where: what names them.
+        where: the origin of the names, for messages.
 
     Raises:
         Refused: ``too-many``, ``unsafe-name`` or ``collision``.
@@ -103,10 +103,10 @@ class BundleSource:
     Args:
         label: the bundle as the user knows it.
         sizes: bytes of every plain file, by its path with forward slashes, sorted.
-        open: from a path to the file; no more bytes than `sizes` says are ever read from it by the
-            functions here.
-        odd: what is no plain file: links, pipes, devices. An archive has none: a link in it is a
-            file that holds its text, for nothing here makes links.
+        open: a function from a path to the file; the functions here never read more bytes from it
+            than `sizes` says.
+        odd: entries that are no plain files: links, pipes, devices. An archive has none: a link in
+            it is a file that holds its text, for nothing here makes links.
         packed: whether it is an archive.
     """
 
@@ -123,7 +123,7 @@ def open_source(path: Path) -> Iterator[BundleSource]:
 
     Raises:
         ReportError: nothing is there.
-        Refused: ``archive``: a file that is no plain zip archive, or unpacks to too much;
+        Refused: ``archive``: a file that is not a plain zip archive, or unpacks to too much;
             ``too-many``.
     """
     if path.is_dir():
@@ -176,7 +176,7 @@ def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
     """A zip archive by the directory at its end, which is bounded before it is read.
 
     Raises:
-        ValueError: it does not end with a directory (a comment is behind it, say), is a zip64, or
+        ValueError: it does not end with a directory (a comment follows it, say), is a zip64, or
             its directory is too large.
         BadZipFile: and what else `zipfile` raises on damage.
     """
@@ -311,7 +311,7 @@ def check_bytes(source: BundleSource, sizes: Mapping[str, int], files: Mapping[s
 
 
 def holds_manifest(source: BundleSource) -> None:
-    """Raises `ReportError` for what is no bundle at all."""
+    """Raises `ReportError` if it is not a bundle at all."""
     if MANIFEST not in source.sizes:
         raise ReportError(
             source.label, f"no {MANIFEST} in it", "Give a bundle that `unplug release` wrote"

@@ -1,9 +1,9 @@
 """A bundle in the form that a store, a hub or a server takes; each is a folder, the same bytes for
 the same bundle.
 
-Stores get the bundle whole, for what runs on the device verifies it again: whoever hosts it is not
-trusted. Beside it lies ``unplug-pack.json``, which says which bundle it is, who signed it, and what
-lies there.
+Stores get the bundle whole, for what runs on the device verifies it again: its host is not
+trusted. Next to it lies ``unplug-pack.json``, which says which bundle it is, who signed it, and
+what lies there.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ STORES: dict[Store, Callable[[Shipment, Path], None]] = {
     "hub": write_hub,
     "triton": write_triton,
 }
-"""Who writes each form into an empty folder."""
+"""The writer of each form into an empty folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackRecord:
-    """``unplug-pack/1``: what lies beside a packed bundle.
+    """``unplug-pack/1``: the record next to a packed bundle.
 
     Args:
         schema: always ``unplug-pack/1``.
-        store: whose form it has.
-        name: of the pack.
+        store: the store that it has the form of.
+        name: the name of the pack.
         bundle: SHA-256 of the manifest of the bundle that was packed.
         signed_by: fingerprint of the key whose signature was verified, or null.
         warning: `UNSIGNED`, or null.
@@ -80,12 +80,12 @@ def pack_for(
     """Verifies a bundle and writes it as a store takes it.
 
     Args:
-        store: whose form.
+        store: the store.
         bundle: a folder or zip file.
         out: folder to write.
-        trust: who may have signed it.
+        trust: the keys that may have signed it.
         allow_unsigned: take a bundle that nobody signed; the pack then says so.
-        delivery: what the store is told; None takes the defaults.
+        delivery: settings for the store; None takes the defaults.
 
     Raises:
         Refused, BundleCheckFailed: see `unplug.trust.bundle.verify_bundle`; nothing is written.
@@ -136,7 +136,7 @@ def _shipment(
     product = manifest.publication.name if manifest.publication else manifest.model_type
     name = delivery.name or product
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}", name):
-        why = "it is no name of a folder"
+        why = "it is not the name of a folder"
         raise InputError(f"`pack_name` {name[:80]!r}", why, "Use letters, digits, _ . and -")
 
     def copy(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whom a reader trusts, and what it knows already: keys, the lowest release that still counts, what
+"""The keys and facts of a reader: keys, the lowest release that still counts, what
 was revoked.
 """
 
@@ -43,7 +43,7 @@ class Trust:
     """What a reader knows before it opens a bundle.
 
     Args:
-        keys: whose signatures count.
+        keys: the keys that count.
         name: the product that is expected; None takes any.
         minimum_release: older releases are refused.
         revoked, superseded: bundles by the SHA-256 of their manifest.

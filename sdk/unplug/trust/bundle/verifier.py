@@ -39,11 +39,11 @@ class Verified:
 
     Args:
         id: SHA-256 of its manifest.
-        key: whose signature it is.
-        publication: what the signer says of its place among others.
+        key: the key that signed it.
+        publication: the signer's statement on its place among other bundles.
         manifest: the bytes of ``manifest.json``.
         files: SHA-256 by path of every file but the signature.
-        source: where the bytes come from.
+        source: the source of the bytes.
     """
 
     id: str
@@ -73,10 +73,10 @@ def verify(
     file hashed before its size.
 
     Args:
-        source: of `open_source`.
-        trust: whom and what the reader knows.
+        source: a source from `open_source`.
+        trust: the keys and facts that the reader knows.
         now: the time, UTC; None takes the clock's.
-        schema: of the manifest.
+        schema: the schema of the manifest.
 
     Raises:
         Refused: with the verdict of the first step that fails.

@@ -1,4 +1,4 @@
-"""Signers that are named by a certificate: the chain beside a signature, held to the roots that a
+"""Signers that are named by a certificate: the chain next to a signature, held to the roots that a
 reader trusts.
 
 A signature has no time that anybody else vouches for, so every certificate must be valid when the
@@ -69,7 +69,7 @@ def key_of(certificate: bytes) -> PublicKey:
     """The P-256 key that a certificate is about; it is not verified here.
 
     Raises:
-        ValueError: it is no certificate, or its key is of another kind.
+        ValueError: it is not a certificate, or its key is of another kind.
     """
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -106,8 +106,8 @@ def check_chain(
     """The key of a signer whose certificate leads to a root.
 
     The signer's certificate is for digital signatures (key usage) and code signing (extended key
-    usage), and is no authority's; those above it are authorities', within their path lengths; all
-    of them and the root are valid now, and hold no critical extension that is not understood.
+    usage), and is not an authority's; those above it are authorities', within their path lengths;
+    all of them and the root are valid now, and hold no critical extension that is not understood.
 
     Args:
         chain: certificates in DER, the signer's first.

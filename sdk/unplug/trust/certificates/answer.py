@@ -1,7 +1,7 @@
 """The draft of the answer to the person, filled from ledger and certificate.
 
 What is not known stands there as ``[TO FILL IN: ...]``: a draft never sounds more certain than its
-sources. It is no legal advice, and says so.
+sources. It is not legal advice, and says so.
 
 Reference: GDPR, articles 12, 17 and 19.
 """
@@ -33,8 +33,8 @@ def draft_answer(
         request: its id.
         ledger: that holds it.
         out: folder to write; an older draft there is replaced.
-        certificate: of this request, opened with its issuer's key; without it, what it would fill
-            stays open.
+        certificate: the request's certificate, opened with its issuer's key; without it, the fields
+            that it would fill stay open.
 
     Raises:
         InputError: no such request.

@@ -32,7 +32,7 @@ Outcome = Literal["deleted", "kept", "unknown", "none found"]
 was there.
 """
 Who = Literal["released", "never saw them", "before"]
-"""Of which model a number is."""
+"""The model that a number belongs to."""
 Shown = Literal["equality", "certification", "attacks"]
 """What forgetting rests on: weights equal to a refit without them; the method certified on many
 others; attacks alone.
@@ -44,7 +44,7 @@ class RequestLine:
     """The request.
 
     Args:
-        id: in the ledger; names nobody.
+        id: the id in the ledger; names nobody.
         received, due: calendar days.
         extended: whether the due day was moved by two months.
         identity_checked: whether the ledger says that it was checked who asks.
@@ -82,10 +82,10 @@ class SearchLine:
     """One search for the person.
 
     Args:
-        system: what was searched, as the operator calls it.
-        folders: how many, with all below them, beside the data and the cache.
-        trace_sha256: of the search's result, which stays with the operator.
-        entry: of the ledger, that recorded it.
+        system: the operator's name for the system searched.
+        folders: how many, with all below them, besides the data and the cache.
+        trace_sha256: the hash of the search's result, which stays with the operator.
+        entry: the ledger entry that recorded it.
         at: when.
     """
 
@@ -105,7 +105,7 @@ class PlaceLine:
         outcome: see `Outcome`.
         count: how many such places were found, where a search counted.
         why: why it is kept, or what is not known.
-        by: who says so: a search, or the operator's word; ``nobody`` where neither did.
+        by: the authority: a search, or the operator's word; ``nobody`` where neither spoke.
     """
 
     place: PlaceName
@@ -130,17 +130,19 @@ class ModelLine:
 
     Args:
         bundle: SHA-256 of its manifest.
-        product, release: what the signer of the bundle calls it; null where nobody signed it.
-        model_type: what kind of model it is.
-        original_sha256, checkpoint_sha256: of the weights before and after; of a base that packs
-            left, of the manifest of the bundle before and of ``pipeline.json``, which name them.
-        data_digest: of the training data; of a base, of the digests of the packs that left.
+        product, release: the signer's name for it; null where nobody signed it.
+        model_type: the kind of model.
+        original_sha256, checkpoint_sha256: the hashes of the weights before and after; of a base
+            that packs left, those of the earlier bundle's manifest and of ``pipeline.json``, which
+            name the weights.
+        data_digest: the digest of the training data; for a base, the digest of the digests of the
+            packs that left.
         forget_samples: how many samples were forgotten, of all requests that this release answers;
             of a base, how many packs left.
         method: the design or the method; of a base, the digests of the packs that left.
         compute: cost of forgetting as a fraction of retraining.
         files: exported files and reports.
-        versions: of the packages that decide numbers.
+        versions: the versions of the packages that decide numbers.
     """
 
     bundle: str
@@ -165,8 +167,8 @@ class AttackLine:
     Args:
         attack: its name.
         model: the released one.
-        never_saw: of what never saw them.
-        original: before.
+        never_saw: the area for models that never saw them.
+        original: the area before.
         gap: the released model minus what never saw them, with an interval that holds for all
             attacks at once where there is one; null where it could not be computed.
     """
@@ -215,12 +217,12 @@ class Evidence:
         shown_by: see `Shown`.
         beside: which models never saw them.
         attacks, use: numbers with intervals.
-        unit: of `use`.
+        unit: the unit of `use`.
         too_few: why no interval counts as showing anything, or null.
-        alarms: of the audit.
-        gates: what a release is held to, each with its limit.
+        alarms: the alarms of the audit.
+        gates: the gates of a release, each with its limit.
         overrides: gates that did not hold and were overridden.
-        skipped: what the audit could not measure, with why.
+        skipped: values that the audit could not measure, each with the reason.
     """
 
     shown_by: Shown
@@ -252,7 +254,7 @@ class LedgerLine:
     Args:
         vkey: the public key, for who has none from elsewhere.
         checkpoint: the signed note that all paths lead to.
-        entries: about this request.
+        entries: the entries about this request.
     """
 
     vkey: str
@@ -266,9 +268,9 @@ class Certificate:
 
     Args:
         issued: UTC.
-        issuer: who says all of this, as they call themselves.
+        issuer: the issuer, as they call themselves.
         request, searches, places, model, evidence, ledger: see their classes.
-        not_claimed: what nobody may read into it.
+        not_claimed: statements that nobody may read into it.
     """
 
     __pydantic_config__: ClassVar = STRICT

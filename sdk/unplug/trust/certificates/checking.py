@@ -30,9 +30,9 @@ class CheckedCertificate:
     """A certificate that is what its issuer signed.
 
     Args:
-        certificate: what it says.
-        problems: what does not hold, one line each; none where it is good.
-        ledger_key: from where the ledger's public key came.
+        certificate: the certificate.
+        problems: the faults, one line each; empty for a good certificate.
+        ledger_key: the source of the ledger's public key.
     """
 
     certificate: Certificate
@@ -55,13 +55,14 @@ def check_certificate(
 
     Args:
         file: ``certificate.intoto.jsonl``.
-        key: of whoever issues, had from them by another way.
+        key: the issuer's key, had from them by another way.
         bundle: that it must be about, a folder or a zip file.
-        policy: what must hold; None takes the default.
+        policy: the rules that must hold; None takes the default.
         request: that it must be about; None takes any.
-        superseded: where the bundle is of a base that packs left, the one before, which had them.
-        trust: who may have signed the bundle beside `key` and the policy's keys: other keys, or
-            roots of certificates.
+        superseded: the earlier bundle, which had the packs, if the bundle is of a base that packs
+            left.
+        trust: the keys that may have signed the bundle besides `key` and the policy's keys: other
+            keys, or roots of certificates.
         now: the time, UTC; None takes the clock's.
 
     Raises:
@@ -89,7 +90,7 @@ def check_certificate(
 
 
 def _trust(key: PublicKey, policy: CertificatePolicy, trust: Trust | None) -> Trust:
-    """Whose signature on a bundle counts."""
+    """The keys that count on a bundle."""
     keys = (key, *(public_key(text, "the policy's bundle_keys") for text in policy.bundle_keys))
     return together([Trust(keys=keys), *filter(None, [trust])])
 

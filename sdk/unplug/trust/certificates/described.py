@@ -43,9 +43,9 @@ def described(
     """Verifies a bundle, and says what there is to certify.
 
     Args:
-        bundle: of a model, or of a base that packs left.
-        superseded: of a base the bundle before, which had the packs.
-        trust: whose signature counts where it is signed.
+        bundle: the bundle of a model, or of a base that packs left.
+        superseded: the earlier bundle of a base, which had the packs.
+        trust: the keys that count if it is signed.
         now: see `verify_bundle`.
 
     Raises:

@@ -1,5 +1,5 @@
 """What a bundle itself says of its model, as a certificate repeats it: made to issue one, and again
-by whoever verifies.
+by those who verify.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CARRIED = ("artifacts/", "reports/")
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedAttack:
-    """Of an attack in ``unplug-audit/1``, what a certificate repeats;
+    """The part of an attack in ``unplug-audit/1`` that a certificate repeats;
     `unplug.sdk.evidence.auditing` writes it.
     """
 
@@ -55,7 +55,7 @@ class AuditedAttack:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedUse:
-    """Of a model's use on one set; without ages `mae` is null."""
+    """The part of a model's use on one set; without ages `mae` is null."""
 
     n: int
     mae: Estimate | None
@@ -70,7 +70,7 @@ class AuditedUse:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedModel:
-    """Of a model."""
+    """The part of a model."""
 
     role: str
     attacks: dict[str, AuditedAttack]
@@ -79,7 +79,7 @@ class AuditedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class BundledAudit:
-    """Of the whole report: these fields have their form, and no other is looked at."""
+    """The part of the report: these fields have their form, and no other is looked at."""
 
     __pydantic_config__: ClassVar[Any] = {**STRICT, "extra": "ignore"}
 
@@ -135,7 +135,7 @@ def file_lines(files: Mapping[str, FileEntry]) -> tuple[FileLine, ...]:
 
 
 def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
-    """What the audit in a bundle that was verified found, beside what never saw the people.
+    """What the audit in a bundle that was verified found, compared with what never saw the people.
 
     Raises:
         ReportError: it has no audit, or one of another form, or without a model that never saw

@@ -26,7 +26,7 @@ from .certificate import EntryLine, LedgerLine, RequestLine
 DATED = ("request", "extended", "corrected")
 """Kinds of entries that say when a request came and is due; the last one counts."""
 SAID = (*DATED, "identity", "release", "informed", "answered", "refused", "withdrawn")
-"""Kinds of entries that a certificate carries, beside the searches."""
+"""Kinds of entries that a certificate carries, besides the searches."""
 MAX_ENTRIES = 1000
 
 
@@ -35,7 +35,7 @@ def ledger_line(ledger: Ledger, request: Request, searches: Sequence[int]) -> Le
 
     Args:
         ledger: checked before.
-        request: whose entries.
+        request: the request of the entries.
         searches: numbers of the entries of its searches.
     """
     note = ledger.checkpoint()
@@ -67,7 +67,7 @@ def proven_entries(line: LedgerLine, verifier: Verifier, where: str) -> tuple[Le
         raise InputError(
             where,
             f"it carries more than {MAX_ENTRIES} entries of a ledger",
-            "Get it again from whoever issued it",
+            "Get it again from the issuer",
         )
     entries = []
     for entry in line.entries:
@@ -82,9 +82,9 @@ def request_line(id: str, bundle: str, entries: Sequence[LedgerEntry], where: st
     """What the entries say of a request and of the bundle that answers it.
 
     Args:
-        id: of the request.
+        id: the id of the request.
         bundle: SHA-256 of the bundle's manifest.
-        entries: in the order of their numbers; those about others are passed over.
+        entries: entries in the order of their numbers; those about others are passed over.
         where: opens the error messages.
 
     Raises:
@@ -160,7 +160,7 @@ def only_held_out(entries: Sequence[LedgerEntry]) -> bool:
     judged or chose it.
 
     Args:
-        entries: about the request; of several entries on one model the last counts.
+        entries: the entries about the request; of several entries on one model the last counts.
     """
     models = {
         entry.facts.get("model_sha256"): entry.facts for entry in entries if entry.kind == "touched"

@@ -25,7 +25,7 @@ from .statements import sealed
 FILE = "certificate.intoto.jsonl"
 PAGE = "certificate.html"
 OURS = (PAGE, "certificate.pdf")
-"""What an older certificate in its place may hold beside the statements."""
+"""What an older certificate in its place may hold besides the statements."""
 MAX_NAME = 120
 
 
@@ -34,7 +34,7 @@ class Issued:
     """A certificate and where it lies.
 
     Args:
-        certificate: what it says.
+        certificate: the certificate.
         folder: holds `file` and `page`.
     """
 
@@ -74,11 +74,12 @@ def issue_certificate(
         bundle: a folder or zip file; verified before anything is said of it.
         signer: the key that signs; P-256, as of bundles.
         out: folder to write; an older certificate there is replaced.
-        superseded: where the bundle is of a base that packs left, the one before, which had them.
-        trust: who may have signed the bundle; None takes the key that signs here.
+        superseded: the earlier bundle, which had the packs, if the bundle is of a base that packs
+            left.
+        trust: the keys that may have signed the bundle; None takes the key that signs here.
         traces: name of a system to the file that `unplug trace --request ... --out` wrote of it.
         places: the operator's word on places, see `said_place`.
-        issuer: who says so, as they want to be called.
+        issuer: the issuer, as they want to be called.
         now: the time, UTC; None takes the clock's.
 
     Raises:
@@ -86,13 +87,13 @@ def issue_certificate(
             or the bundle cannot be read.
         CheckFailed: the ledger was tampered with, or records no release of this bundle for the
             request; the bundle says that it answers others, or must not be used; the request was
-            refused or withdrawn; the clock is behind the ledger.
+            refused or withdrawn; the clock is earlier than the ledger.
         OutputError: `out` is taken by something else, or cannot be written.
     """
     check_replaceable(out, FILE, OURS)
     if len(issuer) > MAX_NAME or not issuer.isprintable():
         raise InputError(
-            "the issuer", f"it is no line of at most {MAX_NAME} characters", "Shorten it"
+            "the issuer", f"it is not a line of at most {MAX_NAME} characters", "Shorten it"
         )
     certificate = _gathered(
         request,

@@ -53,13 +53,13 @@ KINDS: dict[str, PlaceName] = {
     "bundle": "earlier bundles",
     "exported file": "earlier bundles",
 }
-"""Of traced places, where the kind alone says it."""
+"""The kinds of traced places, where the kind alone says it."""
 REMAINS = ("holds", "remembers", "derived", "names")
 """How places stand, by `unplug trace`, that are to be cleared."""
 NOBODY = "not searched, and nothing was said"
 FACT = "kept "
 CLOSED = "unknown "
-"""What facts of a search in the ledger begin with: behind it the kind of place, and how many of
+"""What facts of a search in the ledger begin with: after it the kind of place, and how many of
 them as the value.
 """
 ANYTHING = ("archive", "file", "files", "folder", "link")
@@ -74,10 +74,10 @@ class TracedPlace:
 
     Args:
         path: file or folder.
-        kind: what it is, in words.
+        kind: the kind of place, in words.
         standing: see `PlaceStanding`.
         samples: how many of hers, where that is known.
-        goes_by: what removes it, or why it cannot be told.
+        goes_by: the way to remove it, or why that cannot be told.
     """
 
     path: str
@@ -106,8 +106,8 @@ def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, Se
     """A search that the ledger holds as a step of the request.
 
     Raises:
-        InputError: it is no such file, or the ledger holds no such search for this request: it was
-            edited, or made without ``--request``.
+        InputError: it is not such a file, or the ledger holds no such search for this request: it
+            was edited, or made without ``--request``.
     """
     trace = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
     if not trace.searched:
@@ -154,9 +154,9 @@ def said_place(text: str) -> PlaceLine:
         example = "Write for example 'backups=kept: overwritten after 30 days'"
         raise refusal("no outcome is said", f"{example}; outcomes are {known}")
     if outcome in ("kept", "unknown") and not why:
-        raise refusal(f"it does not say why it is {outcome}", "Write the reason behind a colon")
+        raise refusal(f"it does not say why it is {outcome}", "Write the reason after a colon")
     if len(why) > MAX_WHY or not why.isprintable():
-        raise refusal(f"its reason is no line of at most {MAX_WHY} characters", "Shorten it")
+        raise refusal(f"its reason is not a line of at most {MAX_WHY} characters", "Shorten it")
     return PlaceLine(place=name, outcome=outcome, count=None, why=why, by="operator")  # type: ignore[arg-type]
 
 
@@ -169,8 +169,8 @@ def place_lines(
     there as a count all the same.
 
     Args:
-        traces: of `read_trace`.
-        said: of `said_place`.
+        traces: traces from `read_trace`.
+        said: statements from `said_place`.
         everybody: whether they are of all whom the request names; else nothing counts as not there.
 
     Raises:
@@ -203,8 +203,8 @@ def unlike_places(
     """What is said of places by a search, or by nobody, and is not what a search could have found.
 
     Args:
-        places, searches: of a certificate.
-        facts: of the ledger's entries of these searches; those of older ledgers say less.
+        places, searches: the parts of a certificate.
+        facts: the facts of the ledger's entries on these searches; those of older ledgers say less.
     """
     problems = []
     for line in places:
@@ -242,11 +242,11 @@ def _reasons(line: PlaceLine) -> tuple[str, ...]:
 
 
 def remainder(lines: Sequence[PlaceLine]) -> str:
-    """What stays of the person beside what was answered, in one clause; empty where every kind of
+    """What stays of the person besides what was answered, in one clause; empty where every kind of
     place is clean.
 
     Args:
-        lines: of a certificate.
+        lines: the lines of a certificate.
     """
     kept = [
         line.place if line.count is None else f"{line.place} ({line.count})"

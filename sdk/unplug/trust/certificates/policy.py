@@ -1,4 +1,4 @@
-"""What whoever verifies asks of a certificate, ``unplug-certificate-policy/1``: no threshold comes
+"""What a verifier asks of a certificate, ``unplug-certificate-policy/1``: no threshold comes
 from the certificate.
 """
 
@@ -24,7 +24,7 @@ class CertificatePolicy:
 
     Args:
         shown_by: ways in which forgetting may be shown.
-        max_weight_difference: where weights are equal to a refit's, how far one may be away.
+        max_weight_difference: the largest difference from a refit's weights, if they must be equal.
         max_auc_above: how far an attack on the released model may be above what never saw the
             person, at the upper end of its interval; where the method is certified, on other
             people.
@@ -37,10 +37,10 @@ class CertificatePolicy:
         answered: whether the person must have been told already.
         in_time: whether the answer, or this certificate where there was none yet, must be within
             the due day.
-        max_age_days: of the certificate; null takes any.
+        max_age_days: the greatest age of the certificate; null takes any.
         signed_bundle: whether the bundle must be signed.
-        minimum_release: of the bundle; older ones are refused.
-        bundle_keys: in PEM form, of bundles; the certificate's key counts as well.
+        minimum_release: the lowest release of the bundle; older ones are refused.
+        bundle_keys: keys of bundles, in PEM form; the certificate's key counts as well.
         ledger_key: the ledger's public key, from elsewhere; null takes the one in the certificate,
             and the result says so.
     """
@@ -84,7 +84,7 @@ class CertificatePolicy:
         told = request.told_on or certificate.issued[:10]
         if issued is None or issued > now:
             yield (
-                f"it says that it was issued at {certificate.issued[:40]!r}, which is no time "
+                f"it says that it was issued at {certificate.issued[:40]!r}, which is not a time "
                 "before now"
             )
         elif self.max_age_days is not None and (now - issued).days > self.max_age_days:
@@ -133,8 +133,7 @@ class CertificatePolicy:
         for line in evidence.attacks:
             if line.gap is None or line.gap.low is None or line.gap.high is None:
                 yield (
-                    f"the attack {line.attack[:40]!r} has no interval beside what never saw the "
-                    "person"
+                    f"the attack {line.attack[:40]!r} has no interval for what never saw the person"
                 )
             elif line.gap.high > self.max_auc_above or line.gap.low < -self.max_auc_below:
                 interval = f"{line.gap.low:+.3f} to {line.gap.high:+.3f}"
@@ -149,7 +148,7 @@ class CertificatePolicy:
             return
         errors = {line.who: line.error.value for line in evidence.use}
         if not {"released", "never saw them"} <= errors.keys():
-            yield "no error was measured beside that of what never saw the person"
+            yield "no error was compared with that of what never saw the person"
             return
         above = errors["released"] - errors["never saw them"]
         if above > self.max_error_above:

@@ -19,7 +19,7 @@ from .evidence import AUDIT
 HERE = Path(__file__).parent
 Tone = Literal["good", "bad", "open", ""]
 MOST_FILES = 8
-"""That fit the second page."""
+"""The files that fit the second page."""
 TONES: dict[str, Tone] = {"deleted": "good", "none found": "good", "kept": "open", "unknown": "bad"}
 
 
@@ -29,7 +29,7 @@ class Piece:
 
     Args:
         text: first.
-        note: smaller, behind or below it.
+        note: smaller, after or below it.
         mono: a hash or a command.
         tone: colours the text.
     """
@@ -54,11 +54,11 @@ class Grid:
     """A table.
 
     Args:
-        title: above it.
-        head: of the columns.
+        title: the title above it.
+        head: the heads of the columns.
         widths: shares of the width, which add up to 1.
-        rows: of it.
-        note: below it.
+        rows: the rows of the table.
+        note: the note below it.
     """
 
     title: str
@@ -91,7 +91,7 @@ def certificate_html(certificate: Certificate, key: str) -> str:
     """The pages; the same certificate and key give the same text.
 
     Args:
-        certificate: what to show.
+        certificate: the certificate to show.
         key: fingerprint of the key that signs.
     """
     environment = Environment(
@@ -133,7 +133,7 @@ def _lead(certificate: Certificate) -> str:
     if model.model_type == PACKS:
         return (
             f"{counted(model.forget_samples, 'pack')} left the base. Its other parts never saw what "
-            "was learned there, and are, by SHA-256, those of the bundle before: whoever has these "
+            "was learned there, and are, by SHA-256, those of the bundle before: anyone who has these "
             "files has nothing of it."
         )
     count = counted(model.forget_samples, "sample")
@@ -262,14 +262,14 @@ def _attacks(certificate: Certificate) -> Grid:
     more += [f"Alarm: {plain(text, 200)}" for text in evidence.alarms]
     more += [f"Not measured: {', '.join(sorted(evidence.skipped))}."] if evidence.skipped else []
     return Grid(
-        title="What attacks find, beside models that never saw the person",
+        title="What attacks find, compared with models that never saw the person",
         head=("", "released model", "never saw them", "before", "difference"),
         widths=(0.2, 0.2, 0.2, 0.2, 0.2),
         rows=tuple(rows),
         note=(
             "Area under the curve (AUC) of telling the forgotten from strangers, with 95 % "
             "intervals. 0.5 is guessing; people "
-            "may differ from strangers without any training, so the difference counts. Beside it: "
+            "may differ from strangers without any training, so the difference counts. Compared with: "
             f"{evidence.beside}. "
             f"{' '.join(more)}"
         ),
@@ -360,7 +360,7 @@ def _files(certificate: Certificate) -> Grid:
 
 
 def _is_model(name: str) -> bool:
-    """Whether it is an exported file, or a part of one, and no card beside it."""
+    """Whether it is an exported file, or a part of one, and not the card next to it."""
     return "/" in name and not name.endswith(".json")
 
 

@@ -4,7 +4,7 @@
 Four statements about one bundle: the certificate itself; a *Test Result* of its gates; a *Simple
 Verification Result*, the properties that held when it was made; *SLSA provenance*, how the bundle
 was made. The last three say nothing that the first does not: they are views of it, for tools that
-know those predicates, and whoever verifies makes them again and compares.
+know those predicates, and a verifier makes them again and compares.
 
 Reference: in-toto Attestation Framework, Statement v1 and Bundle v1, predicates Test Result v0.1
     and SVR v0.1; SLSA provenance
@@ -40,7 +40,7 @@ PROVENANCE = "https://slsa.dev/provenance/v1"
 KINDS = (CERTIFICATE, TEST_RESULT, SVR, PROVENANCE)
 MAX_BYTES = 8 * 2**20
 MAX_SIGNATURES = 8
-AGAIN = "Get it again from whoever issued it"
+AGAIN = "Get it again from the issuer"
 
 
 def payloads(certificate: Certificate) -> tuple[bytes, ...]:
@@ -97,7 +97,7 @@ def open_certificate(path: Path, key: PublicKey) -> Certificate:
     lines = raw.split(b"\n")
     if lines[-1] or len(lines) != len(KINDS) + 1:
         raise InputError(
-            where, f"it is no certificate: not {len(KINDS)} lines, an envelope each", AGAIN
+            where, f"it is not a certificate: not {len(KINDS)} lines, an envelope each", AGAIN
         )
     signed = [
         _opened(line, key, f"{where}, line {number}") for number, line in enumerate(lines[:-1], 1)
@@ -117,7 +117,7 @@ def _opened(line: bytes, key: PublicKey, where: str) -> bytes:
     try:
         payload, signatures = read_dsse(strict_json(line), MAX_SIGNATURES)
     except ValueError as error:
-        raise InputError(where, f"it is no envelope of a statement ({error})", AGAIN) from error
+        raise InputError(where, f"it is not an envelope of a statement ({error})", AGAIN) from error
     mine = [signature for key_id, signature in signatures if key_id == key.hint]
     if not mine:
         signer = signatures[0][0][:16]
@@ -135,12 +135,12 @@ def _certificate(payload: bytes, where: str) -> Certificate:
     try:
         value = strict_json(payload)
     except ValueError as error:
-        raise InputError(where, f"what is signed is no strict JSON ({error})", AGAIN) from error
+        raise InputError(where, f"what is signed is not strict JSON ({error})", AGAIN) from error
     if (
         not has_fields(value, "_type", "subject", "predicateType", "predicate")
         or value["_type"] != STATEMENT_TYPE
     ):
-        raise InputError(where, "what is signed is no in-toto statement", AGAIN)
+        raise InputError(where, "what is signed is not an in-toto statement", AGAIN)
     if value["predicateType"] != CERTIFICATE:
         kind = str(value["predicateType"])[:80]
         raise InputError(where, f"its first statement is {kind!r}, and no certificate", AGAIN)

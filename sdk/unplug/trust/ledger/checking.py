@@ -3,7 +3,7 @@ named.
 
 Row k holds the body b_k, the edge E_k of the tree over b_0 ... b_k, and a signature of its
 checkpoint. Each row is checked alone: its signature is one of E_k, and E_k = push(E_(k-1),
-leaf(b_k)). So one edit does not hide behind another, and who lacks the key cannot make a row that
+leaf(b_k)). So one edit does not hide another, and who lacks the key cannot make a row that
 passes. What no row can tell is that rows are missing at the end: that takes a checkpoint that was
 kept elsewhere.
 """
@@ -33,7 +33,7 @@ class LedgerCheck:
         origin: which ledger.
         size: number of its entries.
         kept: number of entries of the checkpoint that it was held against; None without one.
-        notes: what is odd and no fault: a clock that was set back.
+        notes: oddities that are no fault: a clock that was set back.
     """
 
     origin: str
@@ -47,8 +47,8 @@ class Finding:
     """Something that is not as it was written.
 
     Args:
-        sequence: of the entry; None where it is no single one.
-        what: in one line.
+        sequence: the number of the entry; None where it is not a single one.
+        what: the finding in one line.
     """
 
     sequence: int | None
@@ -59,7 +59,7 @@ def check_rows(rows: Sequence[LedgerRow], verifier: Verifier, origin: str) -> tu
     """Checks every row by its number, its signature and the row before it.
 
     Args:
-        rows: by their number, as they lie there.
+        rows: the rows by their number, as stored.
         verifier: the public key, kept elsewhere.
         origin: which ledger.
 

@@ -40,7 +40,7 @@ def zone_named(name: str | None = None) -> tzinfo | None:
     """The zone whose days count: of a name, or of ``$UNPLUG_TIMEZONE``; None is the machine's.
 
     Args:
-        name: as ``Europe/Berlin``, or an offset as ``+02:00``.
+        name: a name such as ``Europe/Berlin``, or an offset such as ``+02:00``.
 
     Raises:
         InputError: there is no such zone.
@@ -83,7 +83,7 @@ def day_at(text: str, offset: str) -> str:
     """The calendar day at an entry's time, where the operator's clock was so far ahead of UTC.
 
     Raises:
-        InputError: it is no offset.
+        InputError: it is not an offset.
 
     Example:
         >>> day_at("2027-01-31T23:30:00Z", "+02:00")
@@ -91,6 +91,6 @@ def day_at(text: str, offset: str) -> str:
     """
     if _OFFSET.fullmatch(offset) is None:
         raise InputError(
-            f"utc_offset {offset[:20]!r}", "it is no offset as +02:00", "Verify the ledger"
+            f"utc_offset {offset[:20]!r}", "it is not an offset as +02:00", "Verify the ledger"
         )
     return day_of(parse_time(text), zone_named(offset)).isoformat()

@@ -62,7 +62,7 @@ class LedgerTransaction:
     """One transaction.
 
     Args:
-        connection: in which it began.
+        connection: the connection that it began in.
     """
 
     def __init__(self, connection: sa.Connection) -> None:

@@ -82,15 +82,15 @@ class LedgerEntry:
 
     Args:
         sequence: its place, from 0: what orders entries, whatever the clock said.
-        kind: what it records.
+        kind: the kind of event.
         at: when, as the clock stood, in UTC (``2027-01-31T09:00:00Z``).
         requests: ids of the requests it is about.
-        subjects: of a request, digests of those it names (see `subjects`).
-        received, due: of a request or its extension, calendar days (``2027-01-31``).
+        subjects: digests of the people that a request names (see `subjects`).
+        received, due: the calendar days of a request or its extension (``2027-01-31``).
         note: a reason, or who was told; free text.
-        facts: what else belongs to it, by name: hashes of models, data and files, the id of the key
-            of the digests.
-        clock_back_seconds: by how much the clock stood before that of an earlier entry.
+        facts: further facts by name: hashes of models, data and files, the id of the key of the
+            digests.
+        clock_back_seconds: the seconds by which the clock lagged that of an earlier entry.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -112,7 +112,7 @@ class LedgerEntry:
         does not say.
 
         Raises:
-            InputError: what it says is no offset.
+            InputError: what it says is not an offset.
         """
         offset = self.facts.get(OFFSET)
         return None if offset is None else f"{day_at(self.at, offset)}{offset}"
@@ -136,13 +136,13 @@ def read_entry(body: str, where: str) -> LedgerEntry:
     """An entry from its bytes.
 
     Raises:
-        InputError: it is no entry, or not in canonical form.
+        InputError: it is not an entry, or not in canonical form.
     """
     again = "Verify the ledger; restore it from a copy"
     try:
         entry: LedgerEntry = _adapter().validate_json(body)
     except ValueError as error:
-        raise InputError(where, "it is no entry of a ledger", again) from error
+        raise InputError(where, "it is not an entry of a ledger", again) from error
     if entry.body != body:
         raise InputError(where, "it is not in canonical form", again)
     return entry

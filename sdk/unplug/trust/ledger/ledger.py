@@ -119,9 +119,9 @@ class Ledger:
     """The ledger at a place, which is opened anew by every call.
 
     Args:
-        database: where it lies.
+        database: the database of the ledger.
         signer: gives the key that signs, when something is added; reading needs none.
-        zone: of the operator, whose days count; None is the machine's.
+        zone: the operator's time zone, whose days count; None is the machine's.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class Ledger:
                 be a name.
             received: the day on which it came, at the latest today, which is also the default.
             identity: how it was checked who asks.
-            facts: what else belongs to it.
+            facts: further facts.
             known: names of the data that it is about; None leaves open whether they hold those of
                 the request.
 
@@ -296,7 +296,7 @@ class Ledger:
         Args:
             submissions: see `add`.
             around: called for each in place of adding it, with the transaction's connection, the
-                requests that there are, the submission, and what adds it: it may refuse with an
+                requests that there are, the submission, and what adds it. It may refuse with an
                 `InputError` before that, and write into other tables after.
 
         Returns:
@@ -384,7 +384,7 @@ class Ledger:
         """Ends a request that the person has taken back, or takes some of its names out of it.
 
         Args:
-            id: of the request.
+            id: the id of the request.
             reason: why, without names.
             names: those that no longer belong to it, mistyped ones say; none ends the request, and
                 so does its last name. One that was taken out before is passed over.
@@ -477,8 +477,8 @@ class Ledger:
             kind: one of `RECORDED`, or ``touched``.
             ids: the requests that it is about.
             note: free text, without names.
-            facts: by name, hashes of what belongs to it; of a release, ``original_sha256`` says
-                which weights it started from.
+            facts: the facts by name, hashes of what belongs to it; for a release,
+                ``original_sha256`` names the weights that it started from.
             once: the name of a fact: an entry of this kind that holds the same value of it is this
                 one, and nothing is added.
             along: writes into other tables of this database; that and the entry are there together,
@@ -591,7 +591,7 @@ class Ledger:
 
 
 def _own_key(expect: str | None) -> OperatorKey:
-    """The operator's key, made by nobody here; that it is missing is no fault of a request."""
+    """The operator's key, made by nobody here; that it is missing is not a fault of a request."""
     if expect is None and not is_there(key_file()):
         raise OutputError(str(key_file()), "no key is there", "`unplug ledger init` makes one")
     try:
@@ -726,8 +726,8 @@ def open_ledger(
         signer: gives the key that signs, when something is added.
         wait_seconds: how long to wait for another writer.
         pooled: keep connections for the next call: for a process that serves many.
-        timezone: whose days count, as ``Europe/Berlin`` or ``+02:00``; None takes
-            ``$UNPLUG_TIMEZONE``, else the machine's.
+        timezone: the time zone whose days count, such as ``Europe/Berlin`` or ``+02:00``; None
+            takes ``$UNPLUG_TIMEZONE``, else the machine's.
 
     Raises:
         InputError: neither a file nor such a URL, or no such zone.

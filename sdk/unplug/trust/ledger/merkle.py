@@ -76,7 +76,7 @@ def inclusion_path(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
 
     Args:
         leaves: all leaf hashes.
-        index: of the leaf, from 0.
+        index: the index of the leaf, from 0.
     """
     if len(leaves) < 2:
         return ()

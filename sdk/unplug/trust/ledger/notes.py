@@ -44,7 +44,7 @@ class Verifier:
     signed.
 
     Args:
-        name: of the key, without white space and plus signs.
+        name: the name of the key, without white space and plus signs.
         public: 32 bytes of Ed25519.
 
     Example:
@@ -69,7 +69,7 @@ class Verifier:
 
     @classmethod
     def parse(cls, text: str) -> Verifier:
-        """The inverse of `text`; `InputError` for what is no such key."""
+        """The inverse of `text`; `InputError` if it is not such a key."""
         fix = "Give the line that `unplug ledger init` printed"
         if (parts := _parts(text.strip())) is None:
             why = "it is not NAME+ID+KEY of an Ed25519 key"
@@ -98,7 +98,7 @@ class Verifier:
             where: opens the error message.
 
         Raises:
-            InputError: it is no note, or this key did not sign it.
+            InputError: it is not a note, or this key did not sign it.
             CheckFailed: the signature is not one of this text.
         """
         text, signatures = split_note(note, where)
@@ -112,7 +112,7 @@ class Verifier:
             raise InputError(
                 where,
                 f"it is signed by {signers}, not by the key {self.name}",
-                "Give the key of whoever signed it",
+                "Give the signer's key",
             )
         # A note has one signature of a key; a second could be of another text.
         if len(mine) > 1 or not self.verifies(text, mine[0][4:]):
@@ -148,18 +148,18 @@ class LedgerSigner:
 
     @classmethod
     def parse(cls, text: str, where: str) -> LedgerSigner:
-        """The inverse of `secret_text`; `InputError` for what is no such key, whose text it does
+        """The inverse of `secret_text`; `InputError` if it is not such a key, whose text it does
         not repeat.
         """
         bare = text.strip()
         if not bare.startswith(SECRET):
             raise InputError(
                 where,
-                "it is no secret key of a ledger",
+                "it is not a secret key of a ledger",
                 f"It begins with {SECRET}; restore it from a copy",
             )
         if (parts := _parts(bare.removeprefix(SECRET))) is None:
-            raise InputError(where, "it is no secret key of a ledger", "Restore it from a copy")
+            raise InputError(where, "it is not a secret key of a ledger", "Restore it from a copy")
         name, told, seed = parts
         made = cls(name=name, seed=seed)
         if told != key_id(name, made.verifier.public).hex():
@@ -186,7 +186,7 @@ def split_note(note: bytes, where: str) -> tuple[str, tuple[tuple[str, bytes], .
     """The text of a note and its signatures as (name, key id and signature), none of them checked.
 
     Raises:
-        InputError: it is no signed note.
+        InputError: it is not a signed note.
     """
     try:
         whole = note.decode("utf-8")
@@ -197,7 +197,7 @@ def split_note(note: bytes, where: str) -> tuple[str, tuple[tuple[str, bytes], .
             raise ValueError("no lines of signatures under an empty one")
         signatures = tuple(_signature(line) for line in lines[:-1].split("\n"))
     except ValueError as error:
-        raise InputError(where, f"it is no signed note ({error})", AGAIN) from error
+        raise InputError(where, f"it is not a signed note ({error})", AGAIN) from error
     return f"{text}\n", signatures
 
 

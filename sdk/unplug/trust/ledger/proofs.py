@@ -24,12 +24,12 @@ class InclusionProof:
     """Shows that an entry is in the ledger, and says nothing of the others.
 
     Args:
-        schema: of this form.
+        schema: the schema of this form.
         checkpoint: the signed note.
         entry: its bytes.
         index: its number.
         path: hashes from the leaf up, in hexadecimal digits.
-        opening: of one name in the entry, for that person alone; see `subjects`.
+        opening: the opening of one name in the entry, for that person alone; see `subjects`.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -47,7 +47,7 @@ class Proven:
     """What a proof showed.
 
     Args:
-        checkpoint: of the ledger.
+        checkpoint: the ledger's checkpoint.
         entry: that is in it.
     """
 
@@ -79,7 +79,7 @@ def read_proof(path: Path) -> InclusionProof:
             if isinstance(form, str)
             else ""
         )
-        why = f"it is no proof of a ledger{told}"
+        why = f"it is not a proof of a ledger{told}"
         raise InputError(str(path), why, "Give a file that `unplug ledger prove` wrote")
     return read_dataclass(InclusionProof, path, InputError, max_bytes=MAX_PROOF_BYTES)
 
@@ -90,7 +90,7 @@ def check_proof(
     """Checks a proof with nothing but a public key.
 
     Args:
-        proof: from outside.
+        proof: a proof from outside.
         verifier: the ledger's public key, which did not come with the proof.
         where: opens the error messages.
         name: the person whom the entry must name; None does not look.

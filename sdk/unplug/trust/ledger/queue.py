@@ -19,7 +19,7 @@ HEX = re.compile(r"[0-9a-f]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """Whom the open requests (see `open_queue`) name among some names.
+    """The people whom the open requests (see `open_queue`) name among some names.
 
     Args:
         names: sample ids and ``subject:NAME``, in the order of the names they were looked for in.
@@ -64,12 +64,12 @@ class Queue:
 def open_queue(
     ledger: Ledger, candidates: Iterable[str], states: Collection[str] = ("open",)
 ) -> Queue:
-    """Finds the names behind the digests of all open requests, each candidate tried once.
+    """Finds the names of the digests of all open requests, each candidate tried once.
 
     Args:
-        ledger: with requests.
+        ledger: a ledger with requests.
         candidates: all sample ids of some data, and ``subject:NAME`` of all people in them.
-        states: of the requests that are looked into.
+        states: the states of the requests to look into.
 
     Raises:
         InputError: the ledger cannot be read. A request that cannot is named, and holds none of the

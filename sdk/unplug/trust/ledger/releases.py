@@ -29,9 +29,9 @@ class OnRecord:
         entry: its number.
         requests: that it answered.
         in_part: whether these wait for other models.
-        name: of the model.
-        number: of the release in its product.
-        job: of the service that made it.
+        name: the name of the model.
+        number: the number of the release in its product.
+        job: the job of the service that made it.
         began, shipped: SHA-256 of the weights that it started from, and of those in its bundle.
         bundle: SHA-256 of its manifest.
         whole: whether its requests name everybody whom it forgot.
@@ -109,7 +109,7 @@ def models_left(
     Args:
         request: its id.
         history: its entries.
-        releases: of the whole ledger, the newest with them.
+        releases: the releases of the whole ledger, including the newest.
     """
     touched = {
         entry.facts.get("model_sha256", ""): entry.facts

@@ -14,7 +14,7 @@ from .entries import KEY, Kind, LedgerEntry
 
 State = Literal["open", "released", "answered", "refused", "withdrawn"]
 WAITING: tuple[State, ...] = ("open", "released")
-"""Of these the person has not been told yet: their deadline runs."""
+"""The states in which the person has not been told yet: their deadline runs."""
 FIRST, EXTENDED = 1, 3
 """Months from the day of receipt: one, and two more where the request is extended with a reason."""
 OUTCOMES: dict[Kind, State] = {
@@ -58,7 +58,7 @@ class Request:
 
     @property
     def sequence(self) -> int:
-        """Of the entry that holds the request."""
+        """The number of the entry that holds the request."""
         return self.history[0].sequence
 
     @property
@@ -99,7 +99,7 @@ def requests_of(
     """Id to request, in the order in which they were added.
 
     Args:
-        entries: in their order.
+        entries: entries in their order.
         before: the requests of the entries in front of these.
 
     Raises:
@@ -170,7 +170,7 @@ def after_months(day: date, months: int) -> date:
     """The same day of a later month, or its last day where it has no such day.
 
     Args:
-        day: of receipt.
+        day: the day of receipt.
         months: how many.
 
     Example:

@@ -27,7 +27,7 @@ class LedgerCheckpoint:
     Args:
         origin: which ledger.
         size: number of entries.
-        root: of the tree over them, 32 bytes.
+        root: the root of the tree over them, 32 bytes.
     """
 
     origin: str
@@ -45,7 +45,7 @@ class LedgerCheckpoint:
         signed, are passed over.
 
         Raises:
-            InputError: it is no checkpoint.
+            InputError: it is not a checkpoint.
         """
         try:
             origin, size, root = text.split("\n")[:3]
@@ -53,7 +53,7 @@ class LedgerCheckpoint:
             if not origin or SIZE.fullmatch(size) is None or len(raw) != HASH_BYTES:
                 raise ValueError("a line of another form")
         except ValueError as error:
-            why = "it is no checkpoint (origin, size and root, a line each)"
+            why = "it is not a checkpoint (origin, size and root, a line each)"
             raise InputError(where, why, AGAIN) from error
         return cls(origin=origin, size=int(size), root=raw)
 
@@ -75,8 +75,8 @@ class LedgerRow:
     Args:
         sequence: its number.
         body: the bytes that are hashed, as text.
-        edge: of the tree after it, hashes one behind the other.
-        signature: of the checkpoint of this size, 64 bytes.
+        edge: the edge of the tree after it, one hash after the other.
+        signature: the signature of the checkpoint of this size, 64 bytes.
     """
 
     sequence: int
@@ -109,7 +109,7 @@ def signed_row(entry: LedgerEntry, before: Edge, signer: LedgerSigner, origin: s
     """The row of a new entry.
 
     Args:
-        entry: with its number.
+        entry: the entry with its number.
         before: the edge of the tree so far.
         signer: the key of the ledger.
         origin: which ledger.

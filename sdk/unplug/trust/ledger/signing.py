@@ -25,7 +25,7 @@ WHERE = (
 
 
 def signing_key_file() -> Path:
-    """``$UNPLUG_LEDGER_KEY`` where it names a file, else ``ledger-key`` beside the operator's key."""
+    """``$UNPLUG_LEDGER_KEY`` where it names a file, else ``ledger-key`` next to the operator's key."""
     explicit = os.environ.get(VARIABLE, "")
     if explicit and not explicit.startswith(SECRET):
         return Path(explicit)
@@ -41,7 +41,7 @@ def signing_key() -> LedgerSigner:
     """The key that signs ledgers.
 
     Raises:
-        InputError: there is none, others can read it, or it is no such key.
+        InputError: there is none, others can read it, or it is not such a key.
     """
     require_modules(["cryptography"], "ledger")
     if os.environ.get(VARIABLE, "").startswith(SECRET):
@@ -61,8 +61,8 @@ def make_signing_key(name: str | None = None) -> LedgerSigner:
     one, the first one's stays.
 
     Args:
-        name: of a new key, what others see of it: your host name, say, and no white space; default
-            a random one.
+        name: the public name of a new key: your host name, say, without white space (default: a
+            random name).
 
     Raises:
         InputError: see `signing_key`; or the name cannot be one.

@@ -32,10 +32,10 @@ class TableVersions:
 
     Args:
         scripts: folder of them.
-        version_table: where the database says which one its tables are of.
+        version_table: the table in which the database says which version its tables have.
         head: the newest.
         known: all that can be brought up to date.
-        absent: what is said where the tables are not there, and what to do about it.
+        absent: the message if the tables are not there, with advice.
         make: the command that makes them.
     """
 
@@ -52,7 +52,7 @@ class SqlStore:
 
     Args:
         where: a file, or a URL that begins with ``postgresql://``.
-        versions: of the tables.
+        versions: the versions of the tables.
         wait_seconds: how long to wait for another writer.
         pooled: keep connections for the next transaction, and look at the version once: for a
             process that serves many.
@@ -93,7 +93,7 @@ class SqlStore:
     def _connect(self) -> sqlite3.Connection:
         query, log = "mode=rw", self.path.with_name(f"{self.path.name}-wal")
         if not os.access(self.path.parent, os.W_OK) and not log.exists():
-            # else SQLite wants to write a file of shared memory beside it
+            # else SQLite wants to write a file of shared memory next to it
             query = "mode=ro&immutable=1"
         name = urllib.parse.quote(str(self.path.absolute()))
         opened = sqlite3.connect(
@@ -337,7 +337,7 @@ def _meaning(where: str, cause: BaseException | None) -> InputError | OutputErro
 AGAIN = "Wait for it and run the command again"
 LOCKED = "another process is writing it, and did not end in time"
 READ_ONLY = "it is read-only for you"
-BROKEN = "it is no ledger, or the file is damaged"
+BROKEN = "it is not a ledger, or the file is damaged"
 MEANINGS: dict[str, tuple[str, str, type[InputError | OutputError]]] = {
     "SQLITE_BUSY": (LOCKED, AGAIN, OutputError),
     "SQLITE_LOCKED": (LOCKED, AGAIN, OutputError),

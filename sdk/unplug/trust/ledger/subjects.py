@@ -1,4 +1,5 @@
-"""Whom a request names, without naming them: digests that nobody can link once a salt is gone.
+"""The people that a request names, without their names: digests that nobody can link once a salt is
+gone.
 
 With the operator's key K and a random salt s per request, and HMAC = HMAC-SHA-256:
 
@@ -8,12 +9,12 @@ With the operator's key K and a random salt s per request, and HMAC = HMAC-SHA-2
 
 of a name in the form in which all doors compare it (`unplug.core.name_form`).
 
-Whoever has K and s finds the name again among those of some data: behind the random part of s lies
-a tag of each name, t = HMAC(K, name) under a mask HMAC(HMAC(K, s), place), so that each name of the
-data is tried once, and not once a request. Without K the masks are random, and nobody sees that two
-requests name the same person. Whoever has o and the name can check d, and learns nothing of the
-other names of the request. Once s is shredded, K does not help: d is then a digest under a key that
-nobody has, and the tags are gone with s.
+Anyone who has K and s finds the name again among those of some data: after the random part of s
+lies a tag of each name, t = HMAC(K, name) under a mask HMAC(HMAC(K, s), place), so that each name
+of the data is tried once, and not once a request. Without K the masks are random, and nobody sees
+that two requests name the same person. Anyone who has o and the name can check d, and learns
+nothing of the other names of the request. Once s is shredded, K does not help: d is then a digest
+under a key that nobody has, and the tags are gone with s.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CONTEXT = "unplug-ledger/1"
 
 TAGS = f"{CONTEXT} tags"
 SALT, TAG = 64, 32
-"""Hexadecimal digits of the random part of a salt, and of each tag behind it."""
+"""Hexadecimal digits of the random part of a salt, and of each tag after it."""
 
 
 def new_salt(key: OperatorKey, names: Iterable[str]) -> str:
@@ -111,9 +112,9 @@ def held_as(
     names others.
 
     Args:
-        key, salt: of the request.
-        digests: of those it names.
-        name: as somebody writes it.
+        key, salt: the request's key and salt.
+        digests: the digests of the people that it names.
+        name: the name as somebody writes it.
         alone: whether its form stands for nobody else.
     """
     texts = name_forms(name) if alone else (name,)

@@ -474,7 +474,7 @@ def test_the_condition_of_a_picture_that_became_unusable_goes(folder: Path, tmp_
     ]
     assert not (out / "a.bmp.png").exists() and (out / "a.png.png").exists()
     (out / "a.bmp.png").write_bytes(b"somebody's")
-    with pytest.raises(OutputError, match="is no condition that unplug drew"):
+    with pytest.raises(OutputError, match="is not a condition that unplug drew"):
         condition_folder("canny", {}, folder, out, 32, on_bad="skip")
     assert (out / "a.bmp.png").read_bytes() == b"somebody's"
 
@@ -487,7 +487,7 @@ def test_files_of_others_are_not_replaced(folder: Path, tmp_path: Path) -> None:
     Image.fromarray(BLANK).save(theirs)
     before = theirs.read_bytes()
     for _ in range(2):
-        with pytest.raises(OutputError, match="is no condition that unplug drew"):
+        with pytest.raises(OutputError, match="is not a condition that unplug drew"):
             condition_folder("canny", {}, folder, out, 32)
         assert theirs.read_bytes() == before
         if not theirs.is_symlink():

@@ -67,7 +67,7 @@ LEVELS, WORDS = "scheduler/scheduler_config.json", "tokenizer/tokenizer_config.j
         (LEVELS, {"beta_start": "x"}, "its beta_start is x"),
         (WORDS, {"tokenizer_class": "T5Tokenizer"}, "a T5Tokenizer is not known here"),
         (WORDS, {"bos_token": "<gone>"}, "its tokens are broken"),
-        ("tokenizer/tokenizer.json", {"model": {"type": "Unigram"}}, "no byte-pair encoding"),
+        ("tokenizer/tokenizer.json", {"model": {"type": "Unigram"}}, "not a byte-pair encoding"),
         ("vae/config.json", {"scaling_factor": None}, "scaling_factor"),
         ("vae/config.json", {"sample_size": 128}, "its decoder draws 128 pixels"),
     ],

@@ -231,5 +231,5 @@ def test_what_cannot_be_exported_whole(
     plugin = steering_plugin(tiny_unet(channels=(16, 32, 32)))
     save_checkpoint(plugin, other, record={}, card="# Card\n")
     line = fail(*call, other).line
-    assert "it was made for another base" in line and "Train it beside this base" in line
+    assert "it was made for another base" in line and "Train it with this base" in line
     assert not out.exists()

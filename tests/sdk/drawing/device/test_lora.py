@@ -206,8 +206,8 @@ def test_wrong_variants_and_loras_end_in_one_line_before_any_work(
 ) -> None:
     out = tmp_path / "out"
     for base, option, given, words in (
-        (base_folder, "--variant", "name", "'name' is no name with weights"),
-        (base_folder, "--variant", f"={lora}", "is no name with weights"),
+        (base_folder, "--variant", "name", "'name' is not a name with weights"),
+        (base_folder, "--variant", f"={lora}", "is not a name with weights"),
         (base_folder, "--variant", f"../x={lora}", "it names a file"),
         (base_folder, "--variant", "x=gone", "gone: no such file"),
         (base_folder / "unet", "--variant", f"x={lora}", "is for a whole base"),

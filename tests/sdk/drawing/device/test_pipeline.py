@@ -49,7 +49,9 @@ OUTSIDE += ("unet\\x", "", "a/b/c/d/e/f", "a\0b")
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_paths_that_lead_out_of_the_folder(folder: Path, path: str) -> None:
     change(folder, "unet files 0 file", path)
-    with pytest.raises(ReportError, match=r"its unet lies at .* no plain path inside the folder"):
+    with pytest.raises(
+        ReportError, match=r"its unet lies at .* not a plain path inside the folder"
+    ):
         load_pipeline(folder)
 
 
@@ -75,7 +77,7 @@ def unguided(unet: dict[str, Any]) -> dict[str, Any]:
         ("unet files", lambda held: held * 2, "two of one target and precision"),
         ("defaults steps", 0, "its defaults are 0 steps"),
         ("defaults guidance", 0.5, "a guidance of 0.5"),
-        ("plugins", lambda held: {"../x": held["canny"]}, "is no name of a plugin"),
+        ("plugins", lambda held: {"../x": held["canny"]}, "is not the name of a plugin"),
         (
             "plugins canny part iospec outputs 0 shape",
             [1, 5, 2, 2],
@@ -149,8 +151,8 @@ def exchange(raw: dict[str, Any]) -> dict[str, Any]:
             lambda folder: change(folder, "", exchange),
             "its tensors are not those that pipeline.json",
         ),
-        (lambda folder: link(folder / UNET), "it is a link, or lies behind one"),
-        (lambda folder: link(folder / "unet"), "it is a link, or lies behind one"),
+        (lambda folder: link(folder / UNET), "it is a link, or lies below one"),
+        (lambda folder: link(folder / "unet"), "it is a link, or lies below one"),
     ],
     ids=["missing", "edited", "swapped with its card", "exchanged", "a link", "behind a link"],
 )

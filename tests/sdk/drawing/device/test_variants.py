@@ -91,8 +91,8 @@ def without_slots(raw: dict[str, Any]) -> dict[str, Any]:
     [
         ("", lambda raw: gone(raw, "lora"), "its residuals are not the inputs"),
         ("", without_slots, "variant few-steps, and its unet has no slots"),
-        ("variants ../x", {"file": "x", "sha256": "", "bytes": 1}, "is no name of a variant"),
-        ("variants style file", "../../x", "its variant style lies at .* no plain path"),
+        ("variants ../x", {"file": "x", "sha256": "", "bytes": 1}, "is not the name of a variant"),
+        ("variants style file", "../../x", "its variant style lies at .* not a plain path"),
         ("variants style bytes", 48, "has 48 bytes, where 1 to 2 rows of 16 are needed"),
         ("variants style bytes", 20, "has 20 bytes"),
         ("variants style bytes", 0, "has 0 bytes"),
@@ -118,7 +118,7 @@ def test_an_input_that_fills_the_memory_is_refused(folder: Path) -> None:
         load_pipeline(folder)
 
 
-NONE = "of another size than the record says, or holds what is no number"
+NONE = "of another size than the record says, or holds something other than numbers"
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_refused_training(
     odd = load_dataset("synth:n=6", 36, show=False)
     plain = load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False)
     for more, why in (
-        ({"dataset": odd}, "36 px is no multiple of 8"),
+        ({"dataset": odd}, "36 px is not a multiple of 8"),
         ({"dataset": plain}, "it has no captions"),
         ({"split": replace(split, validation=())}, "no training or no validation samples"),
     ):

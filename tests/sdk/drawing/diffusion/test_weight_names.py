@@ -110,7 +110,7 @@ def other_variants(folder: Path) -> None:
         (without_a_shard, "it names the shard 'diffusion_pytorch_model-00001-of-"),
         (
             index_says({"a": "../../elsewhere.safetensors"}),
-            "it names the shard '../../elsewhere.safetensors', which is not beside it",
+            "it names the shard '../../elsewhere.safetensors', which is not next to it",
         ),
         (index_says({"a": "config.json"}), "it names the shard 'config.json'"),
         (index_says([]), "it names no shard"),

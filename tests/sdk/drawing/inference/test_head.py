@@ -94,9 +94,9 @@ def test_forgetting_undoes_adding_in_any_order(start: DeviceHead) -> None:
         ("remove", "picture-11", np.ones(6), 3.0, "is not in this head"),
         ("add", "new", np.ones(5), 3.0, "5 features where this trunk has 6"),
         ("add", "new", np.full(6, np.nan), 3.0, "are no numbers"),
-        ("add", "new", np.ones(6), -1.0, "it is no age"),
-        ("add", "new", np.ones(6), 128.0, "it is no age"),
-        ("add", "new", np.ones(6), float("nan"), "it is no age"),
+        ("add", "new", np.ones(6), -1.0, "it is not an age"),
+        ("add", "new", np.ones(6), 128.0, "it is not an age"),
+        ("add", "new", np.ones(6), float("nan"), "it is not an age"),
     ],
 )
 def test_what_cannot_be_added_or_forgotten(
@@ -155,7 +155,7 @@ def test_a_head_that_was_edited_is_refused(change: str, tmp_path: Path) -> None:
 
 def test_an_answer_that_is_no_number_is_none(start: DeviceHead) -> None:
     huge = replace(start, lift_DC=start.lift_DC * 1e300)
-    with pytest.raises(InputError, match="it answers with what is no number"):
+    with pytest.raises(InputError, match="it answers with something other than numbers"):
         huge.answer(np.full((1, 6), 1e30))
     with pytest.raises(InputError, match="far larger than any of this trunk"):
         start.add("a", np.full(6, 1e30), 30.0)

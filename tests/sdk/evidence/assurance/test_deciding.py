@@ -78,7 +78,7 @@ REFUSED = {
     "ages as ranges": (
         people(ranges=(0.0, 13.0, 20.0, 60.0)),
         {},
-        r"18 is no border of them \(13 to 20\)",
+        r"18 is not one of their borders \(13 to 20\)",
     ),
     "ages as other ranges": (people(ranges=(20.0, 30.0, 60.0)), {}, "none of them holds it"),
     "no such attribute": (people(), {"by": "sex"}, "no such attribute .they have: region."),

@@ -53,7 +53,7 @@ def test_the_rule_of_three_and_whoever_is_missing(limit: float) -> None:
     missing = people_missing(2, 10, limit)
     assert upper_bound(2, 10 + missing) <= limit < upper_bound(2, 9 + missing)
     for nonsense in (0.0, 1.0, -1.0, float("nan")):
-        with pytest.raises(InputError, match="no share between 0 and 1"):
+        with pytest.raises(InputError, match="not a share between 0 and 1"):
             people_needed(nonsense)
 
 

@@ -231,15 +231,15 @@ def test_a_group_that_half_of_them_have_not() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"max_fpr": 0.0}, "no share between"),
-        ({"max_fnr": 1.5}, "no share between"),
-        ({"max_fpr": float("nan")}, "no share"),
+        ({"max_fpr": 0.0}, "not a share between"),
+        ({"max_fnr": 1.5}, "not a share between"),
+        ({"max_fpr": float("nan")}, "not a share"),
         ({"method": "mondrian"}, "no such method"),
         ({"minors_from": 18.0}, "nobody is a minor at 18"),
         ({"minors_from": float("nan")}, "nobody is a minor"),
         ({"age": 0.0}, "age 0: nobody is under it"),
         ({"age": float("nan")}, "age nan"),
-        ({"age": float("inf")}, "it is no number"),
+        ({"age": float("inf")}, "it is not a number"),
     ],
 )
 def test_limits_out_of_range(more: dict[str, object], why: str) -> None:

@@ -172,7 +172,7 @@ def linked(pack: Path) -> None:
         (lambda pack: damage(pack, word="?"), "no letter or digit"),
         (lambda pack: damage(pack, base=["small"]), "it names no base"),
         (lambda pack: damage(pack, base={"name": "no/such/base", "sha256": "0"}), "no such folder"),
-        (lambda pack: damage(pack, schema="unplug-student/1"), "it is no pack"),
+        (lambda pack: damage(pack, schema="unplug-student/1"), "it is not a pack"),
         (lambda pack: (pack / RECORD).write_text("{"), "not valid JSON"),
     ],
 )

@@ -98,7 +98,7 @@ def test_it_is_trained_here_where_it_has_no_weights(here: Path) -> None:
             f"{SMALL} --edges 0,18,100",
             "it answers a picture with [4] where the borders make 2 groups",
         ),
-        (f"{SMALL} --edges 0,adult", "it is no list of years"),
+        (f"{SMALL} --edges 0,adult", "it is not a list of years"),
         (f"{SMALL} --mean 1,2", "it is not three numbers"),
         (f"{SMALL} --argument nonsense=1", "unexpected keyword"),
         (

@@ -74,7 +74,7 @@ def test_of_these_there_is_nothing_to_say(name: str) -> None:
         ("SoftmaxFirst", "it answers with probabilities while it trains"),
         (
             "BatchStatistics",
-            "beside other pictures, also in evaluation; suspect is its layer norm (BatchNorm2d)",
+            "in a batch with others, also in evaluation; suspect is its layer norm (BatchNorm2d)",
         ),
         ("MinusOthers", "suspect is what its forward does in front of its layer head (Linear)"),
         (
@@ -84,7 +84,7 @@ def test_of_these_there_is_nothing_to_say(name: str) -> None:
         ),
         ("Remembers", "asking it changes seen, also in evaluation"),
         ("Keeps", "it keeps what it computed of pictures (inner.kept)"),
-        ("NaNInTraining", "what it answers while it trains is no number"),
+        ("NaNInTraining", "what it answers while it trains is not a number"),
         ("Detached", "nothing in it learns"),
         ("Lazy", "head.weight has no size before its first picture"),
         ("Later", "it makes head.weight when it answers first"),
@@ -112,7 +112,7 @@ def test_what_no_step_could_work_with(name: str, why: str) -> None:
     [
         ("LogSoftmax", ["its answers are logarithms of probabilities, which are logits like any"]),
         ("Frozen", ["2 parameters of it are frozen (first: a.weight) and stay as they are"]),
-        ("Deviation", ["of a picture of one colour its answer is no number"]),
+        ("Deviation", ["of a picture of one colour its answer is not a number"]),
         *[
             (
                 name,
@@ -160,7 +160,7 @@ def test_weights_that_were_trained_are_asked() -> None:
     with torch.no_grad():
         network.b.weight.fill_(1e38)
     save_file(network.state_dict(), "broken.safetensors")
-    with pytest.raises(InputError, match="is no number"):
+    with pytest.raises(InputError, match="is not a number"):
         checked("Usual", weights=Path("broken.safetensors"))
 
 

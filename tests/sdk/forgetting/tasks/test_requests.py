@@ -62,7 +62,7 @@ def test_a_record_that_lacks_something(
 
 def test_another_base_is_refused(plugin_world: PluginWorld, tmp_path: Path) -> None:
     build_base(tmp_path / "other", seed=6)
-    why = r"not the base that plugin original was trained beside.*Pass `base`"
+    why = r"not the base that plugin original was trained with.*Pass `base`"
     with pytest.raises(CheckpointError, match=why):
         task_of(plugin_world.original, device=CPU, base=str(tmp_path / "other"))
 

@@ -227,5 +227,5 @@ def test_imdb_wiki_counts_years_and_refuses_pictures_of_two(draw: Draw, tmp_path
         (tmp_path / "wiki.mat").read_bytes()[:300],
     ):
         (tmp_path / "wiki.mat").write_bytes(damaged)
-        with pytest.raises(DataError, match="no table of IMDB-WIKI"):
+        with pytest.raises(DataError, match="not a table of IMDB-WIKI"):
             load(f"imdb-wiki:{tmp_path}")

@@ -51,7 +51,7 @@ def test_tables_caption_images_below_them(fill: Draw) -> None:
     folder = fill("d", {"a.png": 10, "e.png": 40, "train/b.JPG": 20, "train/deep/c.png": 30})
     first = {"file_name": "a.png", "text": " a face,\n  smiling ", "age": 31, "subject": "anna"}
     german = {"file_name": "./train/deep/c.png", "caption": "ein Gesicht, lächelnd"}
-    nulls = {"text": None, "caption": "null is no text", "age": None, "subject": None}
+    nulls = {"text": None, "caption": "null is not a text", "age": None, "subject": None}
     table(folder, first, "", {**german, "age": 0.5, "subject": 7}, {"file_name": "e.png", **nulls})
     both = {"file_name": "b.JPG", "text": "text wins", "caption": "over caption", "width": 12}
     table(folder / "train", both)
@@ -59,7 +59,7 @@ def test_tables_caption_images_below_them(fill: Draw) -> None:
     dataset = load(f"captions:{folder}")
     assert words(dataset) == {
         "a.png": "a face, smiling",
-        "e.png": "null is no text",
+        "e.png": "null is not a text",
         "train/b.JPG": "text wins",
         "train/deep/c.png": "ein Gesicht, lächelnd",
     }

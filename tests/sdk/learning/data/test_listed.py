@@ -41,8 +41,8 @@ def test_what_jupyter_macos_and_a_network_disk_leave_is_no_picture(tmp_path: Pat
     assert len(dataset) == 8 and dataset.classes == ("adult", "child") and not dataset.problems
     assert left_out(dataset) == {
         "hidden: its name begins with a dot": (2, ".ipynb_checkpoints"),
-        "left behind by macOS": (1, "__MACOSX"),
-        "left behind by a network disk": (1, "adult/@eaDir"),
+        "left by macOS": (1, "__MACOSX"),
+        "left by a network disk": (1, "adult/@eaDir"),
     }
     hidden = tmp_path / ".cache" / "__MACOSX"
     hidden.parent.mkdir()
@@ -153,7 +153,7 @@ def test_a_folder_of_nothing_usable_says_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "d" / "__MACOSX").mkdir(parents=True)
     with pytest.raises(
         DataError,
-        match=r"no samples \(1 entry left out, the first: __MACOSX: left behind by macOS\)",
+        match=r"no samples \(1 entry left out, the first: __MACOSX: left by macOS\)",
     ):
         load(f"imagefolder:{tmp_path}/d")
 
@@ -183,11 +183,11 @@ def test_shards_are_read_by_the_same_rule(draw: Draw, tmp_path: Path) -> None:
     assert dataset.ids == ("s.tar/0", "s.tar/1")
     assert_reasons(dataset, {"2.heic": ".heic is not read"}, "s.tar/")
     assert left_out(dataset) == {
-        "left behind by macOS": (2, "s.tar/__MACOSX/0.png"),
+        "left by macOS": (2, "s.tar/__MACOSX/0.png"),
         "hidden: its name begins with a dot": (3, "s.tar/.ipynb_checkpoints/0.png"),
-        "left behind by a network disk": (2, "s.tar/@eaDir/0.png"),
+        "left by a network disk": (2, "s.tar/@eaDir/0.png"),
         "neither image nor caption by its name (cls)": (1, "s.tar/0.cls"),
-        "left behind by Windows": (1, "s.tar/Thumbs.db"),
+        "left by Windows": (1, "s.tar/Thumbs.db"),
     }
 
 

@@ -243,7 +243,7 @@ def test_a_manifest_signed_by_somebody_trusted_cannot_name_too_much(plain: Path,
     write_manifest(plain, told | {"gates": [], "files": inventory(plain)})
     signing(key).seal(plain, "unplug-generator-bundle/1")
     told_no = refused(f"bundle verify {plain} --trust {key}.pub", code=1)
-    assert "'tool.exe' is no part that pipeline.json names" in told_no
+    assert "'tool.exe' is not a part that pipeline.json names" in told_no
 
 
 def test_huge_and_broken_manifests(signed: Path) -> None:

@@ -172,7 +172,7 @@ def test_what_cannot_be_packed_is_one_line(shipped: Shipped, tmp_path: Path) -> 
     for words, why in (
         (f"--ios {tmp_path}/mine", "was not written by this command"),
         (f"--play {out} --pack-name 7th", "must begin with a letter"),
-        (f"--hub {out} --pack-name ../p", "no name of a folder"),
+        (f"--hub {out} --pack-name ../p", "not the name of a folder"),
         (
             f"--triton {out} --precision fp16",
             "no ONNX file of the precision fp16; it has fp32",

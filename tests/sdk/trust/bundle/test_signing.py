@@ -315,7 +315,7 @@ def test_wrong_keys(
     key.chmod(0o600)
     assert "not set" in signing("env:UNPLUG_TEST_KEY")
     broken = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
-    assert "no private key in PEM form" in given(broken)
+    assert "not a private key in PEM form" in given(broken)
     for made in (ec.generate_private_key(ec.SECP384R1()), rsa.generate_private_key(65537, 2048)):
         other_kind = "of another kind than P-256"
         assert other_kind in given(private(made, serialization.NoEncryption()))
@@ -327,7 +327,7 @@ def test_wrong_keys(
     locked = private(OURS, serialization.BestAvailableEncryption(b"secret"))
     assert "under a passphrase" in given(locked)
     off_curve = public_key(Path(f"{key}.pub").read_text(), "test").der[:-1] + b"\0"
-    with pytest.raises(InputError, match="no point of the curve"):
+    with pytest.raises(InputError, match="not a point of the curve"):
         public_key(PublicKey(der=off_curve).pem, "test")
     assert not (bundle / "model.sig").exists()
 

@@ -22,7 +22,7 @@ def test_a_certificate_fills_what_it_knows(made: Case, tmp_path: Path) -> None:
     without = draft_answer(REQUEST, made.ledger, tmp_path / "a").read_text(encoding="utf-8")
     draft = draft_answer(REQUEST, made.ledger, tmp_path / "b", certificate)
     text = draft.read_text(encoding="utf-8")
-    assert text.startswith("> This draft is no legal advice.") and REQUEST in text
+    assert text.startswith("> This draft is not legal advice.") and REQUEST in text
     assert 0 < text.count(OPEN) < without.count(OPEN)
     assert not [word for word in ("lovelace", "/srv", "{{", "{%", "None") if word in text]
     assert all(f"- {line.place}: {line.outcome}" in text for line in certificate.places)

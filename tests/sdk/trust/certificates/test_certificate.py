@@ -202,8 +202,8 @@ FORGED: dict[str, tuple[Change, str]] = {
         edit(issued="2020-01-01T00:00:00Z"),
         "it says that it was issued before",
     ),
-    "issued tomorrow": (edit(issued="2099-01-01T00:00:00Z"), "no time before now"),
-    "issued never": (edit(issued="soon"), "no time before now"),
+    "issued tomorrow": (edit(issued="2099-01-01T00:00:00Z"), "not a time before now"),
+    "issued never": (edit(issued="soon"), "not a time before now"),
 }
 
 

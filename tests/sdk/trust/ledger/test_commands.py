@@ -78,7 +78,7 @@ def test_the_walk_through(made: dict[str, Any], place: Path) -> None:
     growth = '{"schema": "unplug-ledger-growth/1", "older": "", "newer": "", "path": []}'
     (place / "growth.json").write_text(growth)
     other = "of the form unplug-ledger-inclusion/1, but unplug-ledger-growth/1"
-    assert f"no proof of a ledger {other}" in refused(f"{check}/growth.json")
+    assert f"not a proof of a ledger {other}" in refused(f"{check}/growth.json")
     not_ben = refused(f"{check}/proof.json --name {ben}", code=1)
     assert "does not name that person" in not_ben
 
@@ -151,9 +151,9 @@ def test_what_goes_wrong_is_one_line(
         (f"prove A-1 --name subject:y --out {place}/p", "does not name that person"),
         ("verify --vkey a+b+c", "not NAME"),
         (f"verify --vkey {place}/none", "No such file"),
-        (f"verify --against {place}/proof.json", "no signed note"),
+        (f"verify --against {place}/proof.json", "not a signed note"),
         (f"verify --proof {place}/broken.json", "does not follow its schema"),
-        (f"verify --proof {place}/other.json", "no proof of a ledger"),
+        (f"verify --proof {place}/other.json", "not a proof of a ledger"),
         (
             f"verify --proof {place}/proof.json --name subject:x",
             "does not say whom the entry names",
@@ -169,7 +169,7 @@ def test_what_goes_wrong_is_one_line(
     (place / "ledger-key").unlink()
     assert "no key that signs ledgers is there" in refused(add)
     monkeypatch.setenv("UNPLUG_LEDGER_KEY", "PRIVATE+KEY+x+y+z")
-    assert "no secret key" in refused(add)
+    assert "not a secret key" in refused(add)
 
 
 def test_the_command_takes_the_kinds_that_the_ledger_does() -> None:

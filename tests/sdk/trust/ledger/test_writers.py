@@ -244,7 +244,7 @@ def test_what_is_no_ledger_is_one_line(tmp_path: Path, signer: LedgerSigner) -> 
         open_ledger(str(text)).entries,
         open_ledger(str(text), signer=lambda: signer).create,
     ):
-        one_line(call, "it is no ledger|it is a text", InputError)
+        one_line(call, "it is not a ledger|it is a text", InputError)
     assert not (tmp_path / "absent").exists()
 
 

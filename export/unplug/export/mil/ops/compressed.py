@@ -36,9 +36,9 @@ def lut_to_dense(
     """w = table[index].
 
     Args:
-        indices: with `shape` (iOS 16): packed codes, low bits first; without (iOS 18): one code an
-            element.
-        lut: with `shape`: the table; without: a table for each block, (blocks..., entries, 1).
+        indices: packed codes, low bits first, with `shape` (iOS 16); one code per element without
+            (iOS 18).
+        lut: the table with `shape`; a table for each block, (blocks..., entries, 1), without.
     """
     if shape is not None:
         sides = ints(shape)

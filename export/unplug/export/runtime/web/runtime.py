@@ -180,7 +180,7 @@ class _WebRunner:
             raise ArtifactError(
                 str(self._path), f"it does not run in the browser ({why})", "Export it again"
             )
-        outputs, start = {}, 4  # a word that says it is no error
+        outputs, start = {}, 4  # a word that says it is not an error
         for spec in self._iospec.outputs:
             size = int(np.prod(spec.shape))
             outputs[spec.name] = (

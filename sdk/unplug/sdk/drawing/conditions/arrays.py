@@ -58,10 +58,10 @@ def conditions_in_worker(
         kind, options: see `unplug.plugins.conditions.build_condition`.
         images_NHWC: N pictures in RGB; a memory map is read piece by piece.
         size: side of the conditions in pixels.
-        out: a ``.npy`` file for the conditions, with a ``.json`` beside it. There already, of the
+        out: a ``.npy`` file for the conditions, with a ``.json`` next to it. There already, of the
             same pictures and settings, it is read and nothing is drawn; half-made, it is continued.
             None keeps the conditions in memory.
-        digest: of the pictures, where the caller has one; None reads them all for it.
+        digest: the digest of the pictures, if the caller has one; None reads them all for it.
         workers: child processes or threads at once (default: one a core).
         show: progress bar.
 
@@ -117,7 +117,8 @@ def landmarks_in_worker(
         images_NHWC: N pictures in RGB.
         task: MediaPipe's face_landmarker.task; "" takes the environment's
             ``UNPLUG_FACE_LANDMARKER``.
-        faces: of several, "largest" takes the largest; "one" takes none.
+        faces: whether a picture with several faces has the largest taken ("largest") or none
+            ("one").
         workers: child processes at once (default: one a core).
         show: progress bar.
 
@@ -175,7 +176,7 @@ def in_file(
     gone on with.
 
     Raises:
-        InputError: `out` is no ``.npy``.
+        InputError: `out` is not a ``.npy``.
         OutputError: see `open_rows`.
     """
     if out.suffix != ".npy":

@@ -33,7 +33,7 @@ def with_exact(kind: str, options: Mapping[str, str] | None, dataset: Dataset) -
     Args:
         kind: name of the condition.
         options: its settings, see `unplug.plugins.conditions.build_condition`.
-        dataset: whose pictures it is to be drawn of.
+        dataset: the data set whose pictures are drawn.
 
     Example:
         >>> from unplug.sdk.learning.data import load_dataset
@@ -61,10 +61,10 @@ def exact_depths(
     that of the picture.
 
     Args:
-        dataset: of a ``synth:`` spec, N samples.
+        dataset: a data set of a ``synth:`` spec, N samples.
         options: settings that `with_exact` gave.
         size: side in pixels.
-        out: as for `conditions_in_worker`.
+        out: the file to write, as in `conditions_in_worker`.
         show: progress bar.
 
     Returns:
@@ -129,7 +129,7 @@ def conditions_of(
 
 class _Pictures:
     """All pictures in the data set's order; only what is sliced is read, as from the memory map
-    behind it.
+    under it.
     """
 
     def __init__(self, dataset: Dataset) -> None:

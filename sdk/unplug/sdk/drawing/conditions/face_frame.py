@@ -19,8 +19,9 @@ from unplug.plugins.conditions import FaceLandmark, Picture, whole
 from .face_finder import FaceFinder
 
 FRAME_MARGIN, FRAME_LIFT = 0.39, 0.15
-"""How synthetic faces stand, in sides of the box of all landmarks: room beside it, and how far it
-is below the middle of the picture; medians over 150 (80 % within 0.32 to 0.47, and 0.09 to 0.20).
+"""How synthetic faces stand, in sides of the box of all landmarks: the room around it, and how far
+it is below the middle of the picture; medians over 150 (80 % within 0.32 to 0.47, and 0.09 to
+0.20).
 """
 MAX_MARGIN = 2.0
 MAX_FRAME = 2048
@@ -36,7 +37,8 @@ class FaceFrame:
         task: MediaPipe's face_landmarker.task; "" takes the environment's
             ``UNPLUG_FACE_LANDMARKER``.
         faces: "one" refuses a photograph of several, "largest" takes the one with the largest box.
-        margin: beside the box of all landmarks, on each side, as a fraction of its longer side.
+        margin: the space around the box of all landmarks, on each side, as a fraction of its longer
+            side.
 
     Raises:
         InputError: a margin out of range, or another choice of faces.
@@ -123,7 +125,7 @@ def cut_square(image: Image.Image, left: float, top: float, side: float) -> Fram
 
     Args:
         image: the picture, RGB.
-        left, top, side: of the square, in pixels of the picture; some of it lies inside.
+        left, top, side: the square, in pixels of the picture; some of it lies inside.
 
     Example:
         >>> framed = cut_square(Image.new("RGB", (40, 40)), -20.0, 0.0, 40.0)

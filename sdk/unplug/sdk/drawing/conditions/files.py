@@ -42,7 +42,7 @@ class Drawn:
         image, out: paths.
         status: "written"; "kept" (drawn before, with the same settings); "missing" (no face, or
             several); "bad" (unusable).
-        reason: of the last two.
+        reason: the reason for the last two.
     """
 
     image: str
@@ -84,7 +84,7 @@ def condition_file(
 
     Raises:
         DataError: the picture is broken, too large or too small, or shows no face, or several.
-        InputError: `out` is no name of a PNG file.
+        InputError: `out` is not the name of a PNG file.
         InputError, MissingExtraError, ConversionError, CheckpointError: of the condition itself.
         OutputError: `out` is the picture itself, or cannot be written.
     """

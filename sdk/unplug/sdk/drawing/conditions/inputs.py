@@ -51,13 +51,14 @@ def example_inputs(
         iospec: its named tensors.
         count: N, at least 1; fewer come where the folder holds fewer.
         images: a folder of pictures (for a plugin: of condition images); None draws faces.
-        seed: of the faces.
+        seed: the seed of the faces.
 
     Returns:
         Input name to (N, C, H, W), scaled to the tensor's range.
 
     Raises:
-        InputError: the model's input is no square image, or pictures for a model that takes none.
+        InputError: the model's input is not a square image, or pictures for a model that takes
+            none.
         DataError: no such folder, or a broken picture in it.
 
     Example:
@@ -101,19 +102,19 @@ def real_inputs(
     is compared on ("test").
 
     Args:
-        checkpoint: of an age predictor or a plugin.
+        checkpoint: the checkpoint of an age predictor or a plugin.
         dataset: pictures of the model's size.
         count: N, at most; samples in which a plugin's condition is not found are left out.
-        part: of the split; see `part_of`.
-        iospec: of the file that takes them, where it is laid out otherwise than the checkpoint.
-        seed: of the draw.
+        part: the part of the split; see `part_of`.
+        iospec: the iospec of the file that takes them, if its layout is not the checkpoint's.
+        seed: the seed of the draw.
         say: told where the samples come from.
 
     Returns:
         Input name to N samples in the tensor's layout, scaled to its range.
 
     Raises:
-        InputError: the model's input is no square image, or no sample is left.
+        InputError: the model's input is not a square image, or no sample is left.
         DataError, ConversionError: broken pictures, and what finding conditions raises.
     """
     tensor = _image_of(checkpoint.model_type, iospec or checkpoint.model.iospec)

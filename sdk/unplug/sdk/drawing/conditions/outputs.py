@@ -64,14 +64,14 @@ def drawn_before(target: Path, stamp: str) -> bool:
     """Whether a whole condition with this stamp is there already.
 
     Raises:
-        OutputError: a file is there that is no condition of ours.
+        OutputError: a file is there that is not a condition of ours.
     """
     if not target.exists() and not target.is_symlink():
         return False
     if (there := _stamp(target)) is None:
         raise OutputError(
             str(target),
-            "it exists and is no condition that unplug drew",
+            "it exists and is not a condition that unplug drew",
             "Choose another `out` or remove it",
         )
     return there == stamp
@@ -89,8 +89,8 @@ def save(drawn_HWC: Picture, target: Path, stamp: str, scratch: Path) -> None:
     """Writes a condition with its stamp by way of `scratch`, so that it appears at once.
 
     Raises:
-        OutputError: the place is taken by something that is no file, cannot be written, or the disk
-            is full.
+        OutputError: the place is taken by something that is not a file, cannot be written, or the
+            disk is full.
     """
     text = PngImagePlugin.PngInfo()
     text.add_text("unplug", stamp)

@@ -29,7 +29,7 @@ def draw_conditions(
     Of pictures that are not square the centre square is taken.
 
     Args:
-        steerings: what the plugins follow.
+        steerings: the plugins, each with the picture that it follows.
         kinds: the condition that each plugin follows: canny, face_landmark, ...
         size: side in pixels.
 

@@ -27,8 +27,8 @@ class ConditionRows:
     """What is written so far: uint8 rows, and one byte a row that says whether anything was found.
 
     Args:
-        folder: hidden folder beside the result.
-        shape: of the whole array.
+        folder: hidden folder next to the result.
+        shape: the shape of the whole array.
     """
 
     def __init__(self, folder: Path, shape: Sequence[int]) -> None:
@@ -67,7 +67,7 @@ class ConditionRows:
         self.done += len(found_N)
 
     def finish(self, out: Path, notes: dict[str, Any]) -> None:
-        """Puts the finished array at `out`, and beside it a JSON file with `notes` and the rows
+        """Puts the finished array at `out`, and next to it a JSON file with `notes` and the rows
         where nothing was found.
         """
         self._found.seek(0)
@@ -93,7 +93,7 @@ def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[ConditionRo
     Args:
         out: final ``.npy`` file.
         key: says what the rows are made of; an unfinished file of another key is dropped.
-        shape: of the whole array.
+        shape: the shape of the whole array.
 
     Raises:
         OutputError: the place is taken by another file, cannot be written, is full, or another

@@ -26,7 +26,8 @@ class Steering:
         photo: whether `image` is a photograph.
         strength: factor on the plugin's residuals; 0 is the bare base, 1 is as trained.
         options: settings of the condition, for a photograph.
-        frame: for a photograph: its face is found and framed, instead of the centre square.
+        frame: the frame of a photograph: its face is found and framed, instead of the centre
+            square.
 
     Raises:
         InputError: a strength out of range.

@@ -29,8 +29,9 @@ SCHEDULERS = {
     "EulerDiscreteScheduler": "linspace",
     "DPMSolverMultistepScheduler": "linspace",
 }
-"""Of diffusers: those whose noise levels are `alphas_cumprod` and whose UNet predicts the noise or
-the velocity, and the spacing of timesteps that each has where its configuration does not say.
+"""The schedulers of diffusers whose noise levels are `alphas_cumprod` and whose UNet predicts the
+noise or the velocity, and the spacing of timesteps that each has where its configuration does not
+say.
 """
 CLIPPING = ("DDIMScheduler", "DDPMScheduler")
 """Those that clip data where their configuration does not say."""
@@ -171,13 +172,13 @@ def read_tokenizer(folder: Path) -> Tokenizer:
 
 
 PLACES = {"start": "bos", "end": "eos", "padding": "pad"}
-"""Of a `Tokenizer`, and their names in CLIP's."""
+"""The places of a `Tokenizer`, and their names in CLIP's."""
 
 
 MARKS = {"bos_token": "<|startoftext|>"} | dict.fromkeys(
     ("eos_token", "unk_token", "pad_token"), "<|endoftext|>"
 )
-"""Of CLIP's tokenizer, where its configuration names no others."""
+"""The marks of CLIP's tokenizer, where its configuration names no others."""
 
 
 def _mark(config: Mapping[str, Any], name: str) -> str:
@@ -243,7 +244,7 @@ def _model(path: Path, whole: Mapping[str, Any]) -> tuple[dict[str, Any], list[s
         or model.get("type", "BPE") != "BPE"
         or model.get("end_of_word_suffix") != "</w>"
     ):
-        raise CheckpointError(str(path), "it is no byte-pair encoding as CLIP has it", _FIX)
+        raise CheckpointError(str(path), "it is not a byte-pair encoding as CLIP has it", _FIX)
     merges = [
         item if isinstance(item, str) else " ".join(map(str, item))
         for item in model.get("merges", [])

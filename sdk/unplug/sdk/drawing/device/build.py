@@ -50,13 +50,13 @@ class GeneratorSource:
     """What a generator is made of.
 
     Args:
-        name: of the base.
+        name: the name of the base.
         folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
         plugins: name to checkpoint folder.
         steps, guidance, solver: that suit the base by default. With a guidance of 1 (none) and no
             slots the UNet is exported so that it is asked about the prompt alone, once a step and
             not twice; it then draws without guidance only.
-        schedule: of guidance over the noise levels.
+        schedule: the schedule of guidance over the noise levels.
         lora_slots: the UNet takes low-rank updates as an input, so that one file serves every
             variant.
         variants: name to what is drawn with by that name, or of a pack by its word; they need the
@@ -108,7 +108,7 @@ def export_generator(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, list[Artifact]]:
-    """Exports every part into a folder of its own, and writes ``pipeline.json`` behind them.
+    """Exports every part into a folder of its own, and writes ``pipeline.json`` after them.
 
     Args:
         source: the base and its plugins.
@@ -194,7 +194,7 @@ def check_source(source: GeneratorSource) -> None:
         why = "the base has no slots for their weights"
         raise InputError("variants", why, "Export it with `lora_slots`")
     if not is_base(source.folder):
-        why = f"it is no whole base: there is no {MARK} in it"
+        why = f"it is not a whole base ({MARK} is missing)"
         raise CheckpointError(str(source.folder), why, fix)
     configs = {
         name: read_config(path, expect=name if name in PARTS else "plugin")[1]
@@ -219,11 +219,11 @@ def _check_plugin(path: Path, plugin: dict[str, Any], unet: dict[str, Any], side
         differences.append(f"conditions of {size} pixels for pictures of {side}")
     if differences:
         why = f"it was made for another base ({'; '.join(differences)})"
-        raise CheckpointError(str(path), why, "Train it beside this base, or leave it out")
+        raise CheckpointError(str(path), why, "Train it with this base, or leave it out")
 
 
 def _facts(source: GeneratorSource) -> dict[str, Any]:
-    """What the folder says beside its networks, read before anything is converted."""
+    """What the folder says besides its networks, read before anything is converted."""
     scale, shift = read_scales(source.folder)
     tokenizer = read_tokenizer(source.folder)
     size = len(tokenizer.vocabulary)

@@ -55,14 +55,14 @@ class Drawing:
     Args:
         images: one (H, W, 3) of 0 to 255 a seed.
         decoded: the same as the decoder gave them, (1, 3, H, W) from 0 to 1 each.
-        latents: behind the last step, (1, C, h, w) each.
-        seconds: of each picture, tokens to pixels.
-        load_seconds: to open the files.
-        peak_bytes: of memory in the process that drew.
-        target, precision, runtime: what drew them.
-        runtime_version: of its package.
-        conditions: what the plugins followed, one (H, W, 3) each.
-        prompt, negative: as they were read; `Encoded.cut` says whether the base read only their
+        latents: the latents after the last step, (1, C, h, w) each.
+        seconds: the seconds for each picture, from tokens to pixels.
+        load_seconds: the seconds to open the files.
+        peak_bytes: the peak memory of the process that drew.
+        target, precision, runtime: the file's form and the runtime that drew them.
+        runtime_version: the version of the runtime's package.
+        conditions: the pictures that the plugins followed, one (H, W, 3) each.
+        prompt, negative: the prompts as read; `Encoded.cut` says whether the base read only their
             beginning.
         packs: words in the prompt that switched on a pack of the folder.
     """
@@ -100,15 +100,15 @@ def draw(
     """Pictures of some words, one a seed. Packs of the folder act where the prompt says their words.
 
     Args:
-        folder: with ``pipeline.json``, or that file itself.
+        folder: the folder with ``pipeline.json``, or that file itself.
         words: see `Words`.
-        pipeline: what `load_pipeline` made of the folder, where the caller has it; None reads it.
-        seeds: of the pictures.
+        pipeline: the folder's pipeline by `load_pipeline`, if the caller has it; None reads it.
+        seeds: the seeds of the pictures.
         steerings: plugins with the pictures that they follow.
-        variant: of the folder, by name; what `words` leave open is then what suits it.
+        variant: the name of one of the folder's variants; it decides what `words` leave open.
         loras: instead, LoRA weights, see `pack_loras`; all of them act.
         target, precision: see `open_files`.
-        threads: of the runtime.
+        threads: the number of the runtime's threads.
         progress: called with (steps done, steps in all, what).
 
     Raises:
@@ -202,7 +202,7 @@ def condition_of(pipeline: Pipeline, plugin: str) -> str:
         known = (
             f"It has {', '.join(pipeline.plugins)}"
             if pipeline.plugins
-            else "Export it with the plugin beside the base"
+            else "Export it with the plugin next to the base"
         )
         raise InputError(f"plugin {plugin}", f"{pipeline.name} was exported without it", known)
     return pipeline.plugins[plugin].condition

@@ -23,7 +23,7 @@ from .tokenizer import Encoded
 Network = Callable[[Mapping[str, Array]], dict[str, Array]]
 """One part, opened: named arrays in, named arrays out, images channels first."""
 Watch = Callable[[int, int, Array], None]
-"""Told of (steps done, steps in all, the latent behind that step)."""
+"""Told of (steps done, steps in all, the latent after that step)."""
 MAX_GUIDANCE = 50.0
 
 
@@ -32,10 +32,10 @@ class Words:
     """A prompt to draw.
 
     Args:
-        prompt: what to draw.
-        negative: what to steer away from; takes a guidance above 1.
+        prompt: the text to draw.
+        negative: the text to steer away from; takes a guidance above 1.
         steps, guidance, solver: default: the pipeline's.
-        encoded: prompt and negative as the pipeline's tokenizer reads them, by whoever has read
+        encoded: prompt and negative as the pipeline's tokenizer reads them, if the caller has read
             them already.
     """
 
@@ -70,7 +70,7 @@ class DevicePicture:
     Args:
         image_HWC: the picture, RGB, 0 to 255.
         decoded: the same as the decoder gave it, (1, 3, H, W) from 0 to 1.
-        latent: behind the last step, (1, C, h, w).
+        latent: the latent after the last step, (1, C, h, w).
     """
 
     image_HWC: NDArray[np.uint8]
@@ -92,10 +92,10 @@ def generate(
     language, but for rounding.
 
     Args:
-        pipeline: from `load_pipeline`.
+        pipeline: a pipeline from `load_pipeline`.
         networks: part name to network; of plugins those that steer.
-        words: what to draw, and how.
-        seed: of the first latent, 0 to 2^64 - 1.
+        words: the prompt and its settings.
+        seed: the seed of the first latent, 0 to 2^64 - 1.
         steerings: plugins with their drawn conditions, as arrays of the pipeline's `image_size`;
             their residuals add up.
         lora_RK: low-rank updates of the UNet, see `pack_loras`; None is the bare base.
@@ -179,7 +179,7 @@ def residuals_of(
     }
     for steering in steerings:
         if steering.plugin not in pipeline.plugins:
-            known = ", ".join(pipeline.plugins) or "none: export it with one beside the base"
+            known = ", ".join(pipeline.plugins) or "none: export the base with one"
             raise InputError(
                 f"plugin {steering.plugin!r}",
                 "the pipeline has none of this name",

@@ -24,11 +24,11 @@ WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 MAX_BYTES = 2**30
 MAX_PATTERNS = 1024
 MAX_RANK = 1024
-"""Of an update, in the mean over all layers: a file is read only where a base of this size can have
-use for it.
+"""The rank of an update, in the mean over all layers: a file is read only where a base of this size
+can have use for it.
 """
 MAX_CHANGE = 1e30
-"""Of a weight, before the sums are taken: float32 would run over in them."""
+"""The largest change of a weight, before the sums are taken: float32 would run over in them."""
 UNET, TEXT_ENCODER = "unet", "text_encoder"
 Pieces = dict[str, NDArray[np.float32]]
 Layers = Mapping[str, Mapping[str, tuple[int, int]]]
@@ -48,7 +48,7 @@ _PREFIXES = {
     "lora_unet_": UNET,
     "lora_te_": TEXT_ENCODER,
 }
-"""In front of layers: diffusers', and kohya's, which has _ for the dots behind it; without one it
+"""In front of layers: diffusers', and kohya's, which has _ for the dots after it; without one it
 is the UNet.
 """
 _OLDER = {"to_q": "q_proj", "to_k": "k_proj", "to_v": "v_proj", "to_out": "out_proj"}
@@ -95,7 +95,7 @@ class LoraSlots:
 
     Args:
         rank: R, rows of the input.
-        slots: in the order of the columns: of each the first factor's numbers, and behind them the
+        slots: the slots in the order of the columns: each has the first factor's numbers, then the
             second factor's.
     """
 
@@ -117,7 +117,7 @@ def pack_loras(
     leaves alone has zeros.
 
     Args:
-        slots: of the UNet.
+        slots: the slots of the UNet.
         paths: ``.safetensors`` files, or folders that ``save_lora_weights`` or `unplug train
             student` wrote.
         strengths: a factor for each file; default: 1 each.
@@ -125,7 +125,7 @@ def pack_loras(
     Raises:
         CheckpointError: no such file, no safetensors, layers without a slot, or factors of another
             shape.
-        InputError: ranks that together are more than the slots have, or a strength that is no
+        InputError: ranks that together are more than the slots have, or a strength that is not a
             number.
         MissingExtraError: safetensors is not installed.
     """
@@ -172,7 +172,7 @@ class LowRank:
     `magnitude` says.
 
     Args:
-        first_rI: A, flat behind its first axis.
+        first_rI: A, flat after its first axis.
         second_Or: B.
         scale: s, which is alpha / r, or of rsLoRA alpha / sqrt(r).
         magnitude: O lengths, or None.
@@ -203,9 +203,9 @@ def read_lora(
     Args:
         path: a ``.safetensors`` file, or a folder that ``save_lora_weights`` wrote.
         layers: that can be changed.
-        of: what has them, for messages.
-        lacks: what it lacks where a layer is none of them.
-        fix: what to do then.
+        of: the owner of the layers, for messages.
+        lacks: the thing that the owner lacks where a name fits no layer.
+        fix: advice for that case.
 
     Raises:
         CheckpointError: no such file, no safetensors, another kind of weights, or some that do not
@@ -242,7 +242,7 @@ def _pieces(
         match = _PIECE.fullmatch(name)
         if match is None or not value.size:
             raise CheckpointError(
-                str(file), f"{name[:100]!r} is no factor of a low-rank update", _FIX
+                str(file), f"{name[:100]!r} is not a factor of a low-rank update", _FIX
             )
         piece = _SIDES.get(match["side"] or match["other"], "magnitude")
         pieces.setdefault(_place(match["layer"], layers), {})[piece] = np.atleast_1d(value)

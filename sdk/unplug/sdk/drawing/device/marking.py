@@ -2,7 +2,7 @@
 and JPEG files.
 
 Programs that show where a picture comes from, and services that must label what machines made, read
-this field. Whoever strips metadata strips it: it marks pictures, and proves nothing of those
+this field. Stripping metadata strips it: it marks pictures, and proves nothing of those
 without it.
 
 Reference: IPTC, "Digital Source Type" (cv.iptc.org/newscodes/digitalsourcetype); Adobe, XMP
@@ -57,7 +57,7 @@ def claim(path: Path, inputs: Sequence[Path] = ()) -> None:
     """Refuses a place that holds anything but a picture of ours: what lies there would be lost.
 
     Args:
-        path: where a picture shall be.
+        path: the path for a picture.
         inputs: pictures that it is made from.
 
     Raises:

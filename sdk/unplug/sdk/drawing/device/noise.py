@@ -100,8 +100,8 @@ def normals(seed: int, stream: int, count: int) -> NDArray[np.float32]:
     sin a.
 
     Args:
-        seed: of the picture, 0 to 2^64 - 1.
-        stream: what the numbers are for, see `INITIAL`.
+        seed: the seed of the picture, 0 to 2^64 - 1.
+        stream: the purpose of the numbers, see `INITIAL`.
         count: K.
 
     Example:

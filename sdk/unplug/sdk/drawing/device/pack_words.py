@@ -49,8 +49,8 @@ def asks_for(prompt: str, words: str) -> bool:
     """Whether the words of a pack stand in a prompt, next to each other and in their order.
 
     Args:
-        prompt: what to draw.
-        words: of the pack.
+        prompt: the text to draw.
+        words: the words of the pack.
 
     Example:
         >>> asks_for("a child with an Eye Patch", "eye patch"), asks_for("an eye, a patch", "eye patch")

@@ -1,7 +1,7 @@
 """``pipeline.json``: all that a loop must know to draw with exported files. A strict record;
 nothing in it is trusted.
 
-Files are named by relative paths and SHA-256; each has its card beside it, as every exported file.
+Files are named by relative paths and SHA-256; each has its card next to it, as every exported file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .tokenizer import Tokenizer
 SCHEMA: Literal["unplug-pipeline/1"] = "unplug-pipeline/1"
 PIPELINE = "pipeline.json"
 MAX_BYTES = 64 * 2**20
-"""Of the record: Stable Diffusion's vocabulary and merges take 2 MB."""
+"""The limit for the record: Stable Diffusion's vocabulary and merges take 2 MB."""
 NOISE: Literal["philox4x32-10/box-muller"] = "philox4x32-10/box-muller"
 PARTS = ("text_encoder", "unet", "decoder")
 LORA = "lora"
@@ -58,8 +58,8 @@ class PartFile:
         target: litert, coreml or onnx.
         precision: fp32, fp16, ...
         file: its path, relative to ``pipeline.json``, with forward slashes; of Core ML a folder.
-        sha256: of the file, or of the folder's tree.
-        bytes: of all its files.
+        sha256: the SHA-256 of the file, or of the folder's tree.
+        bytes: the size in bytes of all its files.
     """
 
     target: str
@@ -117,11 +117,11 @@ class Variant:
     Args:
         file: its path, relative to ``pipeline.json``: rows of the input `LORA` as float32,
             little-endian, the first ones only.
-        sha256: of the file.
-        bytes: of the file.
+        sha256: the SHA-256 of the file.
+        bytes: the size of the file in bytes.
         defaults: that suit it; None: the pipeline's.
-        word: of a pack, which prompts that say it switch on; None: it acts where it is chosen.
-            Absent from the record where there is none.
+        word: the word of a pack; prompts that say it switch the pack on. None: it acts where it is
+            chosen. Absent from the record where there is none.
     """
 
     file: str
@@ -137,7 +137,7 @@ class Pipeline:
 
     Args:
         schema: always ``unplug-pipeline/1``.
-        name: of the base.
+        name: the name of the base.
         image_size: side of the pictures in pixels.
         latent_shape: C, H, W of the latent.
         tokenizer: text to token ids.
@@ -148,17 +148,18 @@ class Pipeline:
             ``noise_pred`` and ``noise_pred_negative``. Of a base that draws without guidance it is
             asked about the prompt alone: both tensors of the negative are missing.
         decoder: ``latents`` to ``image`` in [0, 1].
-        plugins: by name; each has the residuals as outputs.
+        plugins: the plugins by name; each has the residuals as outputs.
         residuals: names of the UNet's inputs that plugins fill, in order; zeros steer nothing.
-        scaling_factor: of the autoencoder; the decoder's file divides by it itself.
-        shift_factor: of the autoencoder; the decoder's file adds it itself.
+        scaling_factor: the scaling factor of the autoencoder; the decoder's file divides by it
+            itself.
+        shift_factor: the shift of the autoencoder; the decoder's file adds it itself.
         defaults: steps, guidance and solver.
         noise: the stream that the first latent is drawn from, see docs/device.md.
-        versions: of unplug and Python.
-        git_revision: of this code, or None.
-        lora: the UNet's input for low-rank updates, behind its residuals; absent where it was
+        versions: the versions of unplug and Python.
+        git_revision: the git revision of this code, or None.
+        lora: the UNet's input for low-rank updates, after its residuals; absent where it was
             exported without.
-        variants: what that input can be filled with, by name; absent where there are none.
+        variants: the variants that can fill that input, by name; absent where there are none.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -201,7 +202,7 @@ class Pipeline:
         return {name: variant.word for name, variant in found if variant.word is not None}
 
     def defaults_of(self, variant: str | None) -> PipelineDefaults:
-        """Of a variant its own defaults, where it has some; else the pipeline's."""
+        """A variant's own defaults, where it has some; else the pipeline's."""
         return (
             self.variants[variant].defaults if variant in self.variants else None
         ) or self.defaults
@@ -246,7 +247,7 @@ def load_pipeline(folder: Path) -> Pipeline:
     """Reads and checks ``pipeline.json``; its files are opened by `open_files` alone.
 
     Args:
-        folder: what `unplug export` wrote, or the file itself.
+        folder: the folder that `unplug export` wrote, or the file itself.
 
     Raises:
         ReportError: missing, not JSON, another schema, a path that leads out of the folder, or
@@ -271,22 +272,22 @@ def load_pipeline(folder: Path) -> Pipeline:
 def _path_problems(pipeline: Pipeline) -> Iterator[str]:
     for name, part in pipeline.parts().items():
         if not NAME.fullmatch(name.removeprefix("plugins.")):
-            yield f"{name[:100]!r} is no name of a plugin"
+            yield f"{name[:100]!r} is not the name of a plugin"
         kinds = [(file.target, file.precision) for file in part.files]
         if not kinds or len(set(kinds)) < len(kinds):
             yield f"its {name} has no files, or two of one target and precision"
         for file in part.files:
             if not _PATH.fullmatch(file.file):
                 yield (
-                    f"its {name} lies at {file.file[:100]!r}, which is no plain path inside the "
+                    f"its {name} lies at {file.file[:100]!r}, which is not a plain path inside the "
                     "folder"
                 )
     for name, variant in pipeline.variants.items():
         if not NAME.fullmatch(name):
-            yield f"{name[:100]!r} is no name of a variant"
+            yield f"{name[:100]!r} is not the name of a variant"
         if not _PATH.fullmatch(variant.file):
             yield (
-                f"its variant {name} lies at {variant.file[:100]!r}, which is no plain path inside "
+                f"its variant {name} lies at {variant.file[:100]!r}, which is not a plain path inside "
                 "the folder"
             )
 
@@ -433,10 +434,10 @@ def open_files(
     record.
 
     Args:
-        pipeline: from `load_pipeline`.
-        folder: where it lies.
-        target: of all parts; default: the first that the text encoder has.
-        precision: of all parts; default: the first that the text encoder has of the target.
+        pipeline: a pipeline from `load_pipeline`.
+        folder: the pipeline's folder.
+        target: the target of all parts (default: the text encoder's first).
+        precision: the precision of all parts (default: the text encoder's first with that target).
 
     Returns:
         Part name, see `Pipeline.parts`, to file.
@@ -472,13 +473,13 @@ def _checked(folder: Path, item: PartFile, part: Part) -> Artifact:
 
 
 def place_of(folder: Path, file: str) -> Path:
-    """The place of a file that the record names; `ArtifactError` where it is a link, or lies behind
+    """The place of a file that the record names; `ArtifactError` where it is a link, or lies below
     one.
     """
     path = folder / file
     if any(place.is_symlink() for place in (path, *path.parents[: len(Path(file).parts) - 1])):
         raise ArtifactError(
-            str(path), "it is a link, or lies behind one", "Replace links by the files"
+            str(path), "it is a link, or lies below one", "Replace links by the files"
         )
     return path
 

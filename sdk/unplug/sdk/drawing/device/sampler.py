@@ -41,9 +41,9 @@ class Schedule:
     Args:
         alphas_cumprod: N numbers, the share of the picture's variance in z at each timestep,
             falling.
-        final_alpha_cumprod: of what DDIM's last step leaves: 1, or the first of them.
-        prediction: what the UNet predicts: the noise, or the velocity v = sqrt(a) noise - sqrt(1 -
-            a) data.
+        final_alpha_cumprod: the value that DDIM's last step uses: 1, or the first of them.
+        prediction: the UNet's output: the noise, or the velocity v = sqrt(a) noise - sqrt(1 - a)
+            data.
         spacing: which timesteps S steps visit, see `timesteps`.
         steps_offset: added to them, with "leading".
         guidance: how it weighs at each level, see `guidance_shares`.
@@ -243,7 +243,7 @@ def advance(
     """One step of the loop in this file's head.
 
     Args:
-        table: from `sampling_table`.
+        table: the table from `sampling_table`.
         step: s, from 0.
         latent: z.
         prediction: p, guided.

@@ -21,7 +21,7 @@ CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 MARK = re.compile(r"(<\|)(startoftext|endoftext)(\|>)")
 MAX_TOKENS, MAX_VOCABULARY, MAX_ADDED = 1024, 2**20, 1024
 MAX_CHARACTERS = 2**16
-"""Of a prompt; a longer one is refused. No prompt of L tokens needs as many."""
+"""The limit for a prompt; a longer one is refused. No prompt of L tokens needs as many."""
 FEW_TOKENS = 8192
 """A vocabulary below this was made from the captions that its base learned; CLIP's, of 49,408, is
 one of all the web.
@@ -85,7 +85,7 @@ class AddedToken:
         id: its place in the vocabulary, which holds its text.
         single_word: it counts only where no letter, digit or underscore touches it.
         lstrip: white space in front of it belongs to it.
-        rstrip: white space behind it belongs to it.
+        rstrip: white space after it belongs to it.
         normalized: it is looked for, and read itself, as `normalize` leaves a text, and so in lower
             case.
     """
@@ -108,7 +108,7 @@ class Tokenizer:
         merges: pairs that become one token, most urgent first, each as "LEFT RIGHT".
         length: L, tokens of every prompt, padding included.
         start: id in front of the words.
-        end: id behind them.
+        end: id after them.
         padding: id that fills up.
         added: tokens that are cut out whole; none: the start and the end, as they are written.
     """
@@ -226,8 +226,8 @@ class Tokenizer:
                 yield from self._cutters[True].cut(normalize(part))
 
     def _merged(self, word: str) -> list[str]:
-        """Of a word's bytes: again and again the pair of the lowest rank becomes one, wherever it
-        stands, left to right.
+        """Merges a word's bytes: again and again the pair of the lowest rank becomes one, wherever
+        it stands, left to right.
         """
         parts = [LETTERS[byte] for byte in word.encode("utf-8")]
         parts[-1] += WORD_END

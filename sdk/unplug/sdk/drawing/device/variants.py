@@ -41,7 +41,7 @@ class VariantSource:
     Args:
         loras: LoRA weights, see `pack_loras`; all of them act.
         defaults: that suit them; None: the base's.
-        word: what prompts say to use them, see `Variant`.
+        word: the word that prompts say to use them, see `Variant`.
     """
 
     loras: tuple[Path, ...]
@@ -66,7 +66,7 @@ def pack_name(word: str) -> str:
 def pack_variants(
     slots: LoraSlots, sources: Mapping[str, VariantSource]
 ) -> dict[str, NDArray[np.float32]]:
-    """Of each variant its rows (r, K) of the UNet's input, without the zeros below them.
+    """Each variant's rows (r, K) of the UNet's input, without the zeros below them.
 
     Raises:
         CheckpointError, InputError: see `pack_loras`; or an update that changes nothing.
@@ -88,7 +88,7 @@ def variant_sha256(slots: LoraSlots, weights: Path) -> str | None:
     None where they fit no base with these slots.
 
     Args:
-        slots: of the exported base.
+        slots: the slots of the exported base.
         weights: a folder or a file, see `pack_loras`.
     """
     try:
@@ -137,19 +137,19 @@ def drop_pack(folder: Path, word: str) -> None:
     export without the pack leaves: an exact way to forget what it learned.
 
     Args:
-        folder: with ``pipeline.json``, or that file itself.
-        word: of the pack.
+        folder: the folder with ``pipeline.json``, or that file itself.
+        word: the word of the pack.
 
     Raises:
         InputError: no pack has this word.
         ReportError: ``pipeline.json`` is missing or broken.
-        ArtifactError: the pack's file is a link, or lies behind one.
+        ArtifactError: the pack's file is a link, or lies below one.
     """
     folder = folder.parent if folder.name == PIPELINE else folder
     pipeline = load_pipeline(folder)
     name = find_pack(pipeline, word)
     left = {key: item for key, item in pipeline.variants.items() if key != name}
-    # The weights first: whoever is cut off behind this can call again.
+    # The weights first: a caller that is cut off after this can call again.
     place_of(folder, pipeline.variants[name].file).unlink(missing_ok=True)
     replace(pipeline, variants=left).save(folder)
     with contextlib.suppress(OSError):  # other variants lie there
@@ -172,8 +172,8 @@ def variants_for(pipeline: Pipeline, prompt: str, variant: str | None = None) ->
     for, in the order of their names.
 
     Args:
-        pipeline: from `load_pipeline`.
-        prompt: what is drawn, not what is steered away from.
+        pipeline: a pipeline from `load_pipeline`.
+        prompt: the text to draw, not the text to steer away from.
         variant: chosen by name.
 
     Raises:
@@ -226,13 +226,13 @@ def read_variant(pipeline: Pipeline, folder: Path, name: str) -> NDArray[np.floa
     """The rows (r, K) of a variant or pack, of the UNet's low-rank input; see `stack_rows`.
 
     Args:
-        pipeline: from `load_pipeline`.
-        folder: where it lies.
-        name: of the variant.
+        pipeline: a pipeline from `load_pipeline`.
+        folder: the pipeline's folder.
+        name: the name of the variant.
 
     Raises:
         InputError: the pipeline has no such variant.
-        ArtifactError: its file is missing, was swapped or edited, is a link, or holds what is no
+        ArtifactError: its file is missing, was swapped or edited, is a link, or holds what is not a
             number.
     """
     variant = _variant(pipeline, name)
@@ -248,7 +248,7 @@ def read_variant(pipeline: Pipeline, folder: Path, name: str) -> NDArray[np.floa
     if rows_rK is None or not np.isfinite(rows_rK).all():
         raise ArtifactError(
             str(path),
-            "it is of another size than the record says, or holds what is no number",
+            "it is of another size than the record says, or holds something other than numbers",
             "Export again",
         )
     return rows_rK

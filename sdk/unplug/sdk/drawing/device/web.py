@@ -19,7 +19,7 @@ def web_files(folder: Path) -> dict[str, Path]:
     """Files of a generator for the web page, by their paths inside its folder.
 
     Args:
-        folder: with ``pipeline.json``, or that file itself.
+        folder: the folder with ``pipeline.json``, or that file itself.
 
     Returns:
         ``pipeline.json``, and every LiteRT and ONNX file that all parts have in the same precision,

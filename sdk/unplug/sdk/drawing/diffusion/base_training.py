@@ -62,7 +62,7 @@ class TextPairs:
         ids_NKL: token ids of K prompts each.
         empty_L: token ids of the empty prompt.
         drop: share of prompts replaced by it.
-        device: where they go.
+        device: the device for the batches.
     """
 
     def __init__(
@@ -116,12 +116,13 @@ def fit_base(
     Args:
         latent_Nchw: scaled to unit standard deviation.
         captions: N samples' prompts.
-        tokenizer: of the prompts.
+        tokenizer: the tokenizer of the prompts.
         recipe: how.
-        seed: of everything random.
-        device: where to compute.
-        state_path: where the state is kept.
-        facts: what else decides the weights (data, autoencoder), for the fingerprint of the state.
+        seed: the seed of everything random.
+        device: the device to compute on.
+        state_path: the file for the state.
+        facts: further facts that decide the weights (data, autoencoder), for the fingerprint of the
+            state.
         networks: UNet and text encoder to go on from; None draws new ones from the seed.
         on_sample: see `train_steps`.
         sample_every: steps.

@@ -1,4 +1,4 @@
-"""Networks beside a frozen base: what one is, and those that unplug trains and compares (plugin,
+"""Networks for a frozen base: what one is, and those that unplug trains and compares (plugin,
 ControlNet, T2I-Adapter).
 """
 
@@ -68,7 +68,7 @@ def predict_noise(
 
     Args:
         control: kind of the network, or None.
-        network: what steers, or None.
+        network: the control network that steers, or None.
         unet: the base's.
         noisy_Bchw: x_t.
         step_B: t.
@@ -189,7 +189,7 @@ class ControlNetControl:
     every_step: ClassVar[bool] = True
 
     def build(self, unet: Any, *, condition: str, image_size: int) -> nn.Module:
-        """The encoder's weights with zero convolutions behind."""
+        """The encoder's weights with zero convolutions after them."""
         network: nn.Module = diffusers().ControlNetModel.from_unet(unet)
         return network.requires_grad_(True).train()
 

@@ -91,7 +91,8 @@ class ControlDraws:
     """Draws batches at random, with some prompts left out.
 
     Args:
-        data: where from. drop: share of prompts replaced by the empty one. device: where they go.
+        data: the set to draw from. drop: share of prompts replaced by the empty one. device: the
+            device for the batches.
         clutter: share of conditions with lines missing and others too many, see `clutter`.
     """
 
@@ -119,7 +120,7 @@ class ControlDraws:
 
 
 PATCHES = 6
-"""Of a condition that are wiped, or filled with another's lines, at most each."""
+"""Patches of a condition that are wiped, or filled with another's lines, at most each."""
 
 
 def clutter(condition_BCHW: Tensor, share: float, generator: torch.Generator) -> Tensor:
@@ -131,8 +132,8 @@ def clutter(condition_BCHW: Tensor, share: float, generator: torch.Generator) ->
 
     Args:
         condition_BCHW: conditions in [0, 1], left as they are.
-        share: of the conditions that are changed, each on its own.
-        generator: on the CPU; draws places and sizes, an eighth to a third of the side.
+        share: the share of conditions to change, each on its own.
+        generator: a generator on the CPU; draws places and sizes, an eighth to a third of the side.
 
     Example:
         >>> lines = torch.rand(4, 3, 32, 32)
@@ -186,7 +187,7 @@ def load_control_set(
         kind: name of the condition.
         options: its settings; see `with_exact` for the depth of drawn faces.
         captions: prompts a picture.
-        seed: of the prompts.
+        seed: the seed of the prompts.
         show: progress bars.
 
     Returns:
@@ -230,7 +231,7 @@ def load_control_set(
 
 
 def _condition_place(dataset: Dataset, kind: str, options: Mapping[str, str]) -> Path:
-    """In the cache. By the settings alone: versions have their place beside the file, and what is
+    """In the cache. By the settings alone: versions have their place next to the file, and what is
     of another one is drawn over.
     """
     settings = json_sha256(identity(build_condition(kind, options))["settings"])[:8]

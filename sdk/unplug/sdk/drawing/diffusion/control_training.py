@@ -1,4 +1,4 @@
-"""Training a control beside a frozen base."""
+"""Training a control for a frozen base."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ControlLoss(nn.Module):
 
     Args:
         control: its kind.
-        network: what is trained.
+        network: the network to train.
         base: the frozen pipeline.
         timesteps, weighting: see `ControlRecipe`.
     """
@@ -41,7 +41,7 @@ class ControlLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.network = network
-        # Behind a tuple: the frozen UNet must enter neither the state nor the average.
+        # In a tuple: the frozen UNet must enter neither the state nor the average.
         self.frozen = (control, base.unet, base.scheduler, timesteps, weighting)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ControlLoss:
@@ -98,11 +98,11 @@ def fit_control(
         recipe: how.
         condition: name of the condition, for the control's configuration.
         image_size: side of the condition in pixels.
-        seed: of weights, order, noise and noise levels; two controls with the same seed see the
-            same batches.
-        device: where to compute.
-        state_path: where the state is kept.
-        facts: what else decides the weights, for the fingerprint of the state.
+        seed: the seed of weights, order, noise and noise levels; two controls with the same seed
+            see the same batches.
+        device: the device to compute on.
+        state_path: the file for the state.
+        facts: further facts that decide the weights, for the fingerprint of the state.
         start: a network of this kind whose weights are gone on from; None draws new ones from the
             seed.
         on_sample: called with the averaged network and the step.

@@ -26,7 +26,7 @@ NOISE = (
     "rescale_betas_zero_snr",
     "prediction_type",
 )
-"""Settings of a scheduler that decide what is learned beside it; the others only choose how
+"""Settings of a scheduler that decide what is learned with it; the others only choose how
 pictures are sampled.
 """
 
@@ -96,7 +96,7 @@ def words_of(tokenizer: Any) -> dict[str, Any]:
 
 
 def base_digest(base: Any) -> str:
-    """SHA-256 of what a control is trained beside: weights and settings of all parts, noise levels,
+    """SHA-256 of what a control is trained with: weights and settings of all parts, noise levels,
     words.
     """
     parts = (base.unet, base.vae, base.text_encoder)

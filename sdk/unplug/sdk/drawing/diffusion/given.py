@@ -47,7 +47,7 @@ def given_losses(
         iospec: named tensors of a plugin for this base.
         frame: the base.
         parts: sets of samples.
-        device: where the base computes.
+        device: the device of the base.
 
     Raises:
         ArtifactError: its tensors are not those of a plugin for this base.

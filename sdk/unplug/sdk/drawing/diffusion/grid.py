@@ -23,8 +23,8 @@ def image_grid(
         rows: R rows of C pictures.
         labels: a word in front of each row, or none.
         gap: white pixels between pictures.
-        side: of a cell in pixels; default: the first picture's width.
-        font_size: of the labels in pixels.
+        side: the width of a cell in pixels (default: the first picture's width).
+        font_size: the size of the labels' type in pixels.
 
     Example:
         >>> image_grid([[Image.new("RGB", (8, 8))] * 3] * 2, gap=2).size

@@ -47,8 +47,8 @@ def scheduled_guidance(pipe: Any, guidance: float, schedule: GuidanceSchedule) -
     mean. "constant" changes nothing.
 
     Args:
-        pipe: with a ``unet`` that is asked for the negative prompts first and the prompts behind
-            them, as all of diffusers'.
+        pipe: a pipeline with a ``unet`` that is asked for the negative prompts first and the
+            prompts after them, as in all of diffusers.
         guidance: g, the scale that the pipeline is called with; 1 and less guide nothing.
         schedule: "constant" or "linear".
 

@@ -33,9 +33,9 @@ def cached_array(
 
     Args:
         facts: all that decides the content; their hash is the file's name.
-        shape, dtype: of the whole.
+        shape, dtype: the shape and type of the whole array.
         blocks: its parts along the first axis, in order; not touched where the file is there.
-        of: whose pictures it comes from.
+        of: the data set whose pictures it comes from.
     """
     key = json_sha256({"format": FORMAT, "shape": shape, "dtype": dtype, **facts})[:32]
     path = use_cache() / "diffusion" / f"{facts['kind']}-{key}.npy"

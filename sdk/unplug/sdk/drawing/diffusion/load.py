@@ -56,8 +56,8 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
     Args:
         name: "small" for the base that ships, a folder that diffusers wrote, or ``owner/name`` on
             the hub.
-        device: where it goes.
-        dtype: of its weights in memory.
+        device: the device to put it on.
+        dtype: the type of its weights in memory.
 
     Returns:
         A ``StableDiffusionPipeline`` without safety checker.
@@ -119,7 +119,7 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
 
 
 def _check_asks(folder: Path, package: Any) -> None:
-    """Refuses configurations that ask for more than the weights beside them hold, before diffusers
+    """Refuses configurations that ask for more than the weights next to them hold, before diffusers
     builds what they say.
 
     What is missing or of another form diffusers tells of itself.
@@ -178,7 +178,7 @@ def _check_part(file: Path, config: dict[str, Any], package: Any) -> None:
 
 
 def _variant(part: Path) -> str | None:
-    """Of a part's weights, which diffusers asks for; parts need not have the same."""
+    """The variant of a part's weights, which diffusers asks for; parts need not have the same."""
     weights_files(part)  # finds all shards, or raises
     return variant_of(weights_file(part)) or None
 
@@ -193,7 +193,7 @@ _WITHOUT = {
 
 
 def _folder_of(name: str, package: Any) -> Path:
-    """Where a base lies, fetched from the hub where it is no folder."""
+    """Where a base lies, fetched from the hub where it is not a folder."""
     folder = _place(name)
     if not folder.is_dir():
         if (

@@ -29,7 +29,7 @@ def add_low_rank(unet: Any, rank: int, layers: Sequence[str], seed: int) -> None
         unet: frozen; its updates are what is trained.
         rank: rows of A.
         layers: ends of the names of the layers that get one.
-        seed: of A.
+        seed: the seed of A.
     """
     from peft import LoraConfig
 
@@ -53,7 +53,7 @@ def save_low_rank(unet: Any, out: Path, record: dict[str, Any], card: str, *, ha
     """Writes the updates as diffusers writes LoRA weights, with their record and a card.
 
     Args:
-        unet: with updates, see `add_low_rank`.
+        unet: a UNet with updates, see `add_low_rank`.
         out: a folder, replaced as a whole.
         record: gets the hashes of the weights and of the folder.
         card: Markdown.

@@ -76,12 +76,12 @@ def losses(
 
     Args:
         control: kind of the network; None measures the bare base.
-        network: in eval mode here, put back as it was after.
+        network: the network; it runs in eval mode and then returns to its mode.
         base: the frozen pipeline.
         data: N samples; the first prompt of each is used.
-        device: where to compute.
+        device: the device to compute on.
         levels: T.
-        seed: of the noise.
+        seed: the seed of the noise.
         batch_size: samples at once; None is `batch_size_of` the base.
 
     Reference:

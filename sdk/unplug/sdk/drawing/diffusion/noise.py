@@ -96,7 +96,7 @@ def level_weight(scheduler: Any, step_B: Tensor, weighting: Weighting) -> Tensor
     The error of the velocity stays about level.
 
     Args:
-        scheduler: of the base. step_B: timesteps. weighting: whose error.
+        scheduler: the scheduler of the base. step_B: timesteps. weighting: the kind of error.
 
     Reference:
         Salimans and Ho, Progressive Distillation, 2022, section 4 (SNR + 1 weighting).

@@ -1,4 +1,4 @@
-"""Packs: a thing, a style or a person learned beside a base, in low-rank weights that its words
+"""Packs: a thing, a style or a person learned on top of a base, in low-rank weights that its words
 switch on and whose deletion forgets it exactly.
 
 The base never sees the pictures, so without the pack's words it draws what it always drew, and
@@ -35,7 +35,7 @@ class PackRecipe(StepRecipe):
     """How a pack is trained.
 
     Args:
-        rank: of the low-rank update of each layer.
+        rank: the rank of the low-rank update of each layer.
         layers: "all" changes the convolutions too, which small sharp things need; "attention" is a
             fifth of the bytes.
         drop_text: share of prompts that are replaced by the empty one.
@@ -83,10 +83,10 @@ def fit_pack(
         latent_Nchw: scaled latents of N pictures.
         captions: their prompts.
         recipe: how.
-        seed: of everything random.
-        device: where to compute.
-        state_path: where the state is kept; an unfinished run there is continued.
-        facts: what else decides the weights, for the fingerprint of the state.
+        seed: the seed of everything random.
+        device: the device to compute on.
+        state_path: the file for the state; an unfinished run there is continued.
+        facts: further facts that decide the weights, for the fingerprint of the state.
         show: progress bar.
 
     Returns:

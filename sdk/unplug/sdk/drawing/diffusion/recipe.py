@@ -111,9 +111,9 @@ def share_of(batch_size: int, *, processes: int = 1, parts: int = 1) -> int:
     """Samples that pass through a network at once, of a step's.
 
     Args:
-        batch_size: of a step.
+        batch_size: the batch size of a step.
         processes: that share it.
-        parts: in which each process takes its share.
+        parts: the number of parts in which each process takes its share.
 
     Raises:
         InputError: it does not divide.
@@ -157,10 +157,9 @@ class ControlRecipe(StepRecipe):
     Args:
         drop_text: share of prompts that are replaced by the empty one.
         timesteps: "uniform", or "cubic", which dwells on the noisy steps.
-        weighting: whose squared error is the loss, see `level_weight`.
+        weighting: the error to square for the loss, see `level_weight`.
         captions: prompts a picture.
-        clutter: share of samples in whose condition lines are missing and others are too many, see
-            `clutter`.
+        clutter: share of samples in whose condition lines are missing and others are too many.
         accumulate: parts in which a step's samples pass through the networks, for a base that does
             not fit otherwise.
         checkpointing: the base computes its activations twice instead of keeping them; the weights

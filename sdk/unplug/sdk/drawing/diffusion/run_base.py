@@ -90,16 +90,16 @@ def train_base(
     Args:
         dataset: pictures with captions; the side a multiple of 8.
         split: its train set is learned; validation pictures measure the autoencoder.
-        out: pipeline folder; ``.NAME.training`` beside it holds state and sampling grids until the
+        out: pipeline folder; ``.NAME.training`` next to it holds state and sampling grids until the
             end.
         vae_recipe, recipe: how.
-        seed: of everything random.
-        device: where to compute.
+        seed: the seed of everything random.
+        device: the device to compute on.
         restart: drop an unfinished run.
         start: a pipeline from `load_base`, changed here, whose weights and tokenizer are gone on
             from. Its encoder stays as it is, and with it what a latent means: only the decoder
             learns more, and nothing of it where the recipe has no steps.
-        words: of which each that `start` would spell becomes a token of its own.
+        words: words that each become a token of their own if `start` would spell them.
         sample_every: steps between two sampling grids.
         half: store the weights in float16; they are measured as they are stored.
         show: progress bars.
@@ -108,7 +108,7 @@ def train_base(
         `out`.
 
     Raises:
-        DataError: no captions, or a side that is no multiple of 8.
+        DataError: no captions, or a side that is not a multiple of 8.
         InputError: several processes; words, or no steps of an autoencoder, without a start.
         TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half` and
             `StateFile`.
@@ -200,7 +200,9 @@ def train_base(
 def _refuse(dataset: Dataset, split: Split, device: torch.device) -> None:
     if dataset.size % 8:
         raise DataError(
-            f"data {dataset.spec}", f"{dataset.size} px is no multiple of 8", "Load it at 128, say"
+            f"data {dataset.spec}",
+            f"{dataset.size} px is not a multiple of 8",
+            "Load it at 128, say",
         )
     if not (split.train and split.validation):
         raise DataError(
@@ -300,7 +302,7 @@ def _autoencoder(
 def _latents(
     vae: Any, dataset: Dataset, rows: list[int], work: Path, device: torch.device
 ) -> torch.Tensor:
-    """`encode_all`, kept beside the state: a run that goes on after a kill need not encode
+    """`encode_all`, kept next to the state: a run that goes on after a kill need not encode
     everything again.
     """
     path, marks = work / "latents.safetensors", {"vae": weights_digest(vae), "rows": str(len(rows))}

@@ -57,16 +57,16 @@ def train_pack(
         base: see `load_base`; not changed.
         base_name: how the user named it, for the record.
         dataset: pictures that show one thing, of the base's size, with captions or without.
-        word: what prompts will say, one word or a few.
-        out: folder to write; ``.NAME.training`` beside it holds the state until the end.
+        word: the word or few words that prompts will say.
+        out: folder to write; ``.NAME.training`` next to it holds the state until the end.
         recipe: how.
-        seed: of everything random.
-        device: where to compute.
+        seed: the seed of everything random.
+        device: the device to compute on.
         half: store the weights in float16.
         restart: drop an unfinished run.
         show: progress bars.
-        again: of a pack that is trained again without somebody: what its record says of the data
-            and the split, which are those of the first training, and of the request.
+        again: records of the first training's data and split, and of the request, for a pack that
+            is trained again without somebody.
 
     Returns:
         The record. ``loss`` has the base's loss on these pictures without the pack and with

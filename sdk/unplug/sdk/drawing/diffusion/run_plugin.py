@@ -46,9 +46,9 @@ def previews(
         control: kind of the network.
         base: the frozen pipeline.
         data: its first samples are shown.
-        seed: of the first picture.
+        seed: the seed of the first picture.
         how: all pictures are drawn.
-        folder: where the grids go.
+        folder: the folder for the grids.
     """
     rows = data.rows[:PREVIEWS]
     conditions = [Image.fromarray(np.asarray(data.condition[row])) for row in rows]
@@ -107,13 +107,13 @@ def train_plugin(
         dataset: captioned pictures of the base's size.
         split: the retain set is trained on.
         kind: name of the condition.
-        out: checkpoint folder; ``.NAME.training`` beside it holds state and sampling grids until
+        out: checkpoint folder; ``.NAME.training`` next to it holds state and sampling grids until
             the end.
         recipe: how.
         options: settings of the condition; depth of drawn faces without a model is the renderer's,
             see `with_exact`.
-        seed: of everything random.
-        device: where to compute.
+        seed: the seed of everything random.
+        device: the device to compute on.
         restart: drop an unfinished run.
         start: a plugin whose weights are gone on from, of any condition.
         sample_every: steps between two sampling grids.
@@ -256,7 +256,7 @@ tags: [unplug, conditioning-plugin, t2i-adapter, on-device]
 ---
 # Conditioning plugin, {kind}, {size} px ({role})
 
-{parameters:,} parameters, run once a picture beside a frozen base (`{base}`, SHA-256 `{digest:.16}`). Trained {begun} with
+{parameters:,} parameters, run once a picture next to a frozen base (`{base}`, SHA-256 `{digest:.16}`). Trained {begun} with
 `unplug train plugin` on `{spec}`, {steps} steps of {batch}, seed {seed}.
 {forgotten}
 ```python

@@ -44,11 +44,11 @@ def train_student(
         base: the teacher, see `load_base`.
         record: its `base_record`.
         dataset: pictures with captions, of the base's size.
-        out: a base folder, or with a rank a folder of LoRA weights; ``.NAME.training`` beside it
+        out: a base folder, or with a rank a folder of LoRA weights; ``.NAME.training`` next to it
             holds the state until the end.
         recipe: how.
-        seed: of everything random.
-        device: where to compute.
+        seed: the seed of everything random.
+        device: the device to compute on.
         half: store the weights in float16.
         restart: drop an unfinished run.
         show: progress bars.

@@ -21,9 +21,9 @@ from .shipped_files import shipped_path, shipped_place, shipped_table
 PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
 """Parts of the base that phones run, by name."""
 LORA_SCHEMA = "unplug-student/1"
-"""Of the record beside a student's LoRA weights."""
+"""The schema of the record next to a student's LoRA weights."""
 PACK_SCHEMA = "unplug-learned-pack/1"
-"""Of the record beside a pack's."""
+"""The schema of the record next to a pack's."""
 SMALL = "small"
 """The base that ships."""
 
@@ -33,10 +33,10 @@ class Sampling:
     """How pictures are drawn where nobody says otherwise.
 
     Args:
-        steps: of the solver.
+        steps: the number of solver steps.
         guidance: scale of classifier-free guidance.
         solver: how steps are taken; None is the scheduler that the base came with.
-        schedule: of guidance over the noise levels, see `scheduled_guidance`.
+        schedule: the schedule of guidance over the noise levels, see `scheduled_guidance`.
     """
 
     steps: int
@@ -132,7 +132,7 @@ def sampling_by_record(folder: Path) -> Sampling:
 
 
 def sampling_of_lora(weights: Path) -> Sampling | None:
-    """What suits LoRA weights, where the record beside them tells: of those that `unplug train
+    """What suits LoRA weights, where the record next to them tells: of those that `unplug train
     student` made.
 
     Args:
@@ -146,7 +146,7 @@ def sampling_of_lora(weights: Path) -> Sampling | None:
 
 
 def teacher_of_lora(weights: Path) -> str | None:
-    """`base_digest` of the base that LoRA weights were trained on, where the record beside them
+    """`base_digest` of the base that LoRA weights were trained on, where the record next to them
     tells.
     """
     told = _record_of_lora(weights)[1].get("teacher")
@@ -189,8 +189,8 @@ def pack_record(folder: Path) -> dict[str, Any]:
 
 
 def _record_of_lora(weights: Path, schema: str = LORA_SCHEMA) -> tuple[Path, dict[str, Any]]:
-    """The record beside weights of `unplug train student`, or of a pack, and its place; empty where
-    there is none of theirs.
+    """The record next to weights of `unplug train student`, or of a pack, and its place; empty
+    where there is none of theirs.
     """
     from unplug.plugins import RECORD
 
@@ -198,7 +198,7 @@ def _record_of_lora(weights: Path, schema: str = LORA_SCHEMA) -> tuple[Path, dic
     record = file.with_name(RECORD)
     if (
         file.name != WEIGHTS_NAME or not record.is_file()
-    ):  # other weights beside a record are not its own
+    ):  # other weights next to a record are not its own
         return record, {}
     own = read_json(record, max_bytes=MAX_RECORD_BYTES)
     return record, own if isinstance(own, dict) and own.get("schema") == schema else {}

@@ -94,11 +94,11 @@ def draw_latents(
         prompts: B prompts.
         seeds: B seeds.
         size: side in pixels.
-        steps: of the scheduler, at least 1.
+        steps: the number of scheduler steps, at least 1.
         guidance: scale of classifier-free guidance; 1 turns it off.
         solver: see `solve_with`.
-        schedule: of guidance, see `scheduled_guidance`.
-        negative: what to steer away from.
+        schedule: the schedule of guidance, see `scheduled_guidance`.
+        negative: the text to steer away from.
         batch_size: pictures at once.
         shared: more arguments of the pipeline, the same for every batch.
         extra: more arguments of the pipeline; a list of B values is cut into the same batches.

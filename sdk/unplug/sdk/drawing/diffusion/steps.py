@@ -95,10 +95,10 @@ def state_at(
     """Where a run keeps its state, marked by all that decides its weights; None keeps none.
 
     Args:
-        path: of the file.
-        kind: of the network.
-        recipe, seed: of the run.
-        facts: what else decides the weights.
+        path: the path of the file.
+        kind: the kind of the network.
+        recipe, seed: the recipe and seed of the run.
+        facts: further facts that decide the weights.
     """
     if path is None:
         return None
@@ -192,22 +192,22 @@ def train_steps(
     zero_rate: float = 1.0,
 ) -> Trained:
     """Trains a module whose forward is its loss; Ctrl-C and SIGTERM take effect between two steps,
-    behind a state.
+    after a state.
 
     Args:
         model: takes what `draw` returns as keyword arguments and a generator, and returns the mean
             loss.
         draw: (generator, batch size) to the keyword arguments of one pass.
         recipe: how.
-        seed: of everything random.
-        device: where to compute.
-        state: where the state of the run is kept; an unfinished one there is continued, on the same
-            kind of device, in the same precision and with as many processes.
+        seed: the seed of everything random.
+        device: the device to compute on.
+        state: the file for the run's state; an unfinished run there is continued, on the same kind
+            of device, in the same precision and with as many processes.
         on_sample: called with the averaged module and the step, every `sample_every` steps and at
             the end.
         sample_every: 0 is only at the end.
         show: progress bar.
-        label: in front of the bar.
+        label: the text in front of the bar.
         parts: passes in which each process takes its share of a step.
         zero_rate: factor on the learning rate of kernels that start at zero.
 

@@ -34,7 +34,7 @@ from .tokenizer import encode
 
 MAX_RANK, MAX_DRAWN, MAX_SUBSTEPS = 128, 50, 50
 Distillation = Literal["progressive", "consistency"]
-"""Whose word a student takes for where its step leads, see `StudentLoss`."""
+"""The model whose word a student takes for where its step leads, see `StudentLoss`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +45,11 @@ class StudentRecipe(StepRecipe):
         drawn_steps: DDIM steps that the student draws a picture in, from 1.
         distillation: progressive asks the teacher for all substeps, consistency for one of them and
             the student for the rest.
-        substeps: of the teacher to one of the student.
+        substeps: the teacher's substeps for one step of the student.
         teacher_guidance: scale of the teacher's classifier-free guidance, which the student learns
             to do without; 1 is none.
         teacher_schedule: how that scale goes over the noise levels, see `guidance_at`.
-        rank: of a low-rank student (LoRA); 0 trains all weights of the UNet.
+        rank: the rank of a low-rank student (LoRA); 0 trains all weights of the UNet.
         captions: prompts a picture.
     """
 
@@ -171,13 +171,13 @@ class StudentLoss(nn.Module):
     Progressive: t is the step's beginning, and z* where K steps of the guided teacher arrive.
         Consistency: t is any of the
     teacher's K places within the step; z* is where the student itself, without a gradient, jumps
-    from one step of the teacher behind t. At the last place that is the teacher's word alone, and
+    from one step of the teacher after t. At the last place that is the teacher's word alone, and
     from there it spreads to the beginning.
 
     Args:
         unet: the student.
         teacher: a UNet that predicts velocities, frozen.
-        text_encoder: of both, frozen.
+        text_encoder: the text encoder of both, frozen.
         empty_L: token ids of the empty prompt.
         alpha_N: share of the picture's variance at each timestep.
         recipe: how.
@@ -199,7 +199,7 @@ class StudentLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.unet = unet
-        # Behind a tuple: what is frozen must enter neither the state nor the average.
+        # In a tuple: what is frozen must enter neither the state nor the average.
         self.frozen = (teacher, text_encoder, empty_L, torch.cat([alpha_N, torch.ones(1)]), recipe)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StudentLoss:
@@ -284,10 +284,10 @@ def fit_student(
         latent_Nchw: scaled latents of N pictures.
         captions: their prompts.
         recipe: how.
-        seed: of everything random.
-        device: where to compute.
-        state_path: where the state is kept; an unfinished run there is continued.
-        facts: what else decides the weights, for the fingerprint of the state.
+        seed: the seed of everything random.
+        device: the device to compute on.
+        state_path: the file for the state; an unfinished run there is continued.
+        facts: further facts that decide the weights, for the fingerprint of the state.
         show: progress bar.
 
     Returns:

@@ -48,12 +48,12 @@ class NoiseFrame:
 
     @property
     def weighting(self) -> Weighting:
-        """Whose squared error training takes."""
+        """The error whose square training takes."""
         return self.recipe.weighting
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of latent, text embedding, condition and noise."""
+        """The shapes of latent, text embedding, condition and noise."""
         base, image = self.base, image_size_of(self.base)
         side = int(base.unet.config.sample_size)
         latent = (int(base.vae.config.latent_channels), side, side)
@@ -72,7 +72,7 @@ class NoiseFrame:
 
 
 class Steered(nn.Module):
-    """A plugin beside its frozen base: samples and noise (see `NoiseBatch`) to the loss of each.
+    """A plugin with its frozen base: samples and noise (see `NoiseBatch`) to the loss of each.
 
     Args:
         network: the plugin; the only part with weights here.
@@ -82,7 +82,7 @@ class Steered(nn.Module):
     def __init__(self, network: nn.Module, frame: NoiseFrame) -> None:
         super().__init__()
         self.network = network
-        self.frozen = (frame,)  # behind a tuple: the base must enter neither the weights nor a copy
+        self.frozen = (frame,)  # in a tuple: the base must enter neither the weights nor a copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Steered:
         return Steered(copy.deepcopy(self.network, memo), self.frozen[0])
@@ -140,14 +140,14 @@ class NoiseBatch(Batch):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSet(SampleSet):
-    """Samples of a `ControlSet` beside one base; they are mapped from disk and have neither ages
+    """Samples of a `ControlSet` for one base; they are mapped from disk and have neither ages
     nor classes.
 
     Args:
         control_set: the samples, in the order of `ids`.
         frame: the base and how noise is drawn.
         place: the device that batches are made on.
-        known: what was computed once and is the same for every plugin.
+        known: values computed once that are the same for every plugin.
     """
 
     control_set: ControlSet

@@ -27,8 +27,8 @@ def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, le
     at worst.
 
     Args:
-        prompts: what to learn from; their order does not matter.
-        folder: where ``CLIPTokenizer.from_pretrained`` finds it again.
+        prompts: the prompts to learn from; their order does not matter.
+        folder: the folder that ``CLIPTokenizer.from_pretrained`` will read.
         vocabulary: tokens at most, at least 514 (256 bytes, each inside and at the end of a word,
             and two marks).
         length: tokens a prompt, padding included.
@@ -71,7 +71,7 @@ def teach_words(tokenizer: Any, text_encoder: Any, words: Sequence[str]) -> Any:
 
     Args:
         tokenizer: not changed.
-        text_encoder: of its tokens.
+        text_encoder: the text encoder for its tokens.
         words: `spelled_words` of it.
 
     Reference:

@@ -27,7 +27,9 @@ from .recipe import StepRecipe
 KL_WEIGHT = 1e-6
 RGB = 3
 MAX_PIXELS = 2**20
-"""Of all pictures of a batch: half a gigabyte a tensor in a Stable Diffusion autoencoder."""
+"""The pixels of all pictures of a batch: half a gigabyte a tensor in a Stable Diffusion
+autoencoder.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,7 @@ class VAERecipe(StepRecipe):
     Args:
         steps: optimizer steps; 0 keeps another base's autoencoder as it is.
         crop: side of the training crops in pixels, a multiple of 8.
-        channels: of a latent.
+        channels: the number of a latent's channels.
     """
 
     steps: int = 3500
@@ -148,7 +150,7 @@ class Crops:
         dataset: pictures.
         rows: positions to draw from.
         crop: side in pixels, at most the pictures'.
-        device: where they go.
+        device: the device for the crops.
     """
 
     def __init__(self, dataset: Dataset, rows: list[int], crop: int, device: torch.device) -> None:
@@ -229,11 +231,12 @@ def psnr(vae: Any, image_BCHW: Tensor) -> float:
 
 
 LOG_VARIANCE = -6.0
-"""Of the posterior at the start: noise of a twentieth. By default it drowns what is learned first.
+"""The variance of the posterior at the start: noise of a twentieth. By default it drowns what is
+learned first.
 """
 OTHERS = 0.3
-"""Of the default weights that channels without a part in the linear map keep; a third of it where
-they meet an output.
+"""The share of the default weights that channels without a part in the linear map keep; a third of
+it where they meet an output.
 """
 
 
@@ -246,7 +249,7 @@ def init_vae(vae: Any) -> None:
 
     Args:
         vae: diffusers' ``AutoencoderKL`` with even channels and at least four latent channels,
-            changed in place; the weights beside the linear map are what torch's global generator
+            changed in place; the weights besides the linear map are what torch's global generator
             drew.
 
     Reference:
@@ -299,7 +302,7 @@ def _tap(side: int) -> Tensor:
 
 def _mean_of_four() -> Tensor:
     kernel = torch.zeros(3, 3)
-    kernel[:2, :2] = 0.25  # diffusers pads a row and a column behind
+    kernel[:2, :2] = 0.25  # diffusers pads a row and a column at the end
     return kernel
 
 
@@ -331,7 +334,7 @@ def _split(convolution: nn.Conv2d, copies: dict[int, int], others: float) -> Non
 
 
 def _join(convolution: nn.Conv2d, copies: dict[int, int]) -> None:
-    """(u, -u) to B u, behind a SiLU: row `out` of B takes channel `into` of u for each of `copies`."""
+    """(u, -u) to B u, after a SiLU: row `out` of B takes channel `into` of u for each of `copies`."""
     into = convolution.in_channels // 2
     half = OTHERS / 3 * convolution.weight[:, :into].clone()
     for target, source in copies.items():

@@ -82,7 +82,7 @@ def frame_in(preprocessing: Mapping[str, Any], where: str) -> Frame | None:
         left, right = ((float(x), float(y)) for x, y in preprocessing["eyes"])
         least = {name: float(preprocessing.get(name, default)) for name, default in LEAST.items()}
         if not all(map(math.isfinite, least.values())):
-            raise ValueError("a limit is no number")
+            raise ValueError("a limit is not a number")
         return Frame(left=left, right=right, **least)
     except (TypeError, ValueError, OverflowError, InputError) as error:
         raise InputError(
@@ -117,7 +117,7 @@ def align(
         left, right: x and y of the eyes' middles in pixels of the photograph (pixel i covers i to i
             + 1).
         size: side of the result in pixels.
-        frame: where the eyes go.
+        frame: the frame that says where the eyes go.
 
     Returns:
         (size, size, 3).

@@ -26,15 +26,15 @@ class Answer:
     """The inputs and outputs of one run over N samples.
 
     Args:
-        model: what was run: an exported file or a checkpoint folder.
-        model_type: of its card or configuration, say "age".
+        model: the model that ran: an exported file or a checkpoint folder.
+        model_type: the model type of its card or configuration, say "age".
         iospec: its named tensors, images as NCHW.
         inputs, outputs: name to array of N samples.
-        results: of an age predictor one row a picture: ``image``, ``age`` in years, ``groups`` by
-            falling probability and ``crop``, what was cut out of it; with a decision also
-            ``decision``: ``age`` T, ``over`` P(age >= T) and the ``answer``; empty for other models
-            and for arrays.
-        notes: what a reader of the results must know: that nothing looked for a face.
+        results: the results of an age predictor, one row per picture: ``image``, ``age`` in years,
+            ``groups`` by falling probability and ``crop``, the part that was cut out. With a
+            decision also ``decision``: ``age`` T, ``over`` P(age >= T) and the ``answer``. Empty
+            for other models and for arrays.
+        notes: caveats for readers of the results, say that nothing looked for a face.
         decision: the record of the decision that was asked for, or that the bundle carries.
         holds: whether that was fitted on this model; else no result has a decision.
     """
@@ -152,7 +152,7 @@ def group_rows(logits_G: Array, edges: Sequence[float]) -> list[dict[str, Any]]:
     """``ages`` and ``probability`` of each age group, by falling probability.
 
     Args:
-        logits_G: of G groups.
+        logits_G: the logits of G groups.
         edges: G + 1 group borders in years.
     """
     weights = np.exp(logits_G - logits_G.max())

@@ -1,4 +1,4 @@
-"""What runs of a bundle: the file that can, and the decision and the frame of faces beside it."""
+"""What runs of a bundle: the file that can, and the decision and the frame of faces next to it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def runnable_file(model: Path, paths: Sequence[Path]) -> Path:
 
 
 def model_sha256(model: Path) -> str:
-    """Of the weights of a checkpoint, or of an exported file."""
+    """The SHA-256 of the weights of a checkpoint, or of an exported file."""
     from unplug.export import load_artifact
     from unplug.plugins import weights_sha256
 

@@ -48,7 +48,8 @@ def crop_all(
             is taken.
         margin: around the found face, as a fraction of its box; frame it as the training images are
             framed.
-        frame: where the found face's eyes go, see `align`; None cuts out the square around it.
+        frame: the frame for the eyes of the found face, see `align`; None cuts out the square
+            around the face.
 
     Raises:
         DataError: the picture is broken, no face (or several) was found, or with a frame one too
@@ -125,7 +126,7 @@ def face_box(
 
     Args:
         faces_FK2: landmarks of each face, in pixels.
-        width, height: of the picture.
+        width, height: the size of the picture.
         margin: around the box of all landmarks, as a fraction of its longer side.
 
     Raises:

@@ -68,7 +68,7 @@ def over_probability(logits_NG: Array, edges: Sequence[float], age: float) -> Ar
     assumption.
 
     Args:
-        logits_NG: of G groups.
+        logits_NG: the logits of G groups.
         edges: G + 1 group borders in years.
         age: T in years, above the first border and below the last.
 

@@ -23,7 +23,7 @@ class GroupHeld:
     """People of one group.
 
     Args:
-        name: of the group.
+        name: the name of the group.
         minors, adults: how many people it was fitted on.
         holds: whether they were enough, so that the limits hold in this group by itself.
     """
@@ -54,10 +54,10 @@ class ModelHeld:
     """A checkpoint or exported file that the limits were fitted on.
 
     Args:
-        name: of the folder or file.
-        sha256: of its weights or bytes.
+        name: the name of the folder or file.
+        sha256: the SHA-256 of its weights or bytes.
         over_from, under_to: that it would do with by itself.
-        minors, adults: what the whole decision answers of those people.
+        minors, adults: the whole decision's answers for those people.
     """
 
     name: str
@@ -80,14 +80,14 @@ class DecisionRecord:
         max_fpr: share of minors called over, at most; and `max_fnr`: of adults called under.
         method: "clopper-pearson": holds with `confidence` over the draw of people. "conformal": on
             average over draws.
-        confidence: of the first; null for the second.
+        confidence: the confidence in the first; null for the second.
         minors_from: youngest age that counted as a minor.
         minors, adults: people that it was fitted on, each once.
-        data_digest: of their pictures.
+        data_digest: the data digest of their pictures.
         apart: how it is known that the model never saw them: "held out" by its split, "other data"
-            than its training's by its split, or "said" by whoever fitted it.
+            than its training's by its split, or "said" by the person who fitted it.
         by: attribute by whose groups the limits hold as well; null for none.
-        groups: of that attribute, the small ones as well.
+        groups: the groups of that attribute, including the small ones.
         models: that it was fitted on.
         schema: always ``unplug-decision/1``.
     """
@@ -154,7 +154,7 @@ def decision_in(postprocessing: dict[str, Any], where: str) -> DecisionRecord | 
     """The record in a manifest's ``postprocessing``; None where it carries none.
 
     Args:
-        postprocessing: of a manifest.
+        postprocessing: the ``postprocessing`` of a manifest.
         where: opens the error message.
 
     Raises:

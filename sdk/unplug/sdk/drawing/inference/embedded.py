@@ -60,11 +60,11 @@ class Embedded:
     """A model that answers pictures.
 
     Args:
-        path: of the file.
-        sha256: of the bytes that were loaded, which every answer names.
-        model_type: of its card.
+        path: the file's path.
+        sha256: the SHA-256 of the bytes that were loaded; every answer names it.
+        model_type: the model type of its card.
         tensor: its one input.
-        config: of its card.
+        config: the card's ``config``.
         batched: whether several pictures go through it at once.
         session: ONNX Runtime's.
         iospec: its named tensors.
@@ -100,13 +100,13 @@ class Embedded:
         all ``outputs`` by name.
 
         Raises:
-            ArtifactError: the model gave something that is no number.
+            ArtifactError: the model gave something other than numbers.
         """
         inputs = scaled(np.stack(pixels), self.tensor)
         named = self._run(inputs)
         if not all(np.isfinite(array).all() for array in named.values()):
             raise ArtifactError(
-                self.path.name, "it answered with something that is no number", "Export it again"
+                self.path.name, "it answered with something other than numbers", "Export it again"
             )
         if "age_edges" in self.config:
             edges, years = self.config["age_edges"], named["expected_age"].reshape(-1)
@@ -134,7 +134,7 @@ def load_embedded(path: str | Path, *, threads: int = 1) -> Embedded:
 
     Args:
         path: an exported ``.onnx`` file of a model that takes one RGB picture.
-        threads: of ONNX Runtime for one run.
+        threads: the number of ONNX Runtime's threads for one run.
 
     Raises:
         ArtifactError: not as its card says, broken, of another target, or with loops.
@@ -174,7 +174,7 @@ def _read(path: str | Path) -> tuple[Artifact, bytes]:
     if artifact.card.target != "onnx" or hashlib.sha256(raw).hexdigest() != artifact.card.sha256:
         raise ArtifactError(
             str(path),
-            "it is no ONNX file, or changed while it was read",
+            "it is not an ONNX file, or changed while it was read",
             "Give one that `unplug export` wrote",
         )
     return artifact, raw

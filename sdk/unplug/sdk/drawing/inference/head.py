@@ -42,7 +42,7 @@ MAX_BYTES = 2**28
 MAX_FEATURES, MAX_CHANNELS, MAX_GROUPS, MAX_PEOPLE = 4096, 4096, 256, 2_000_000
 RIDGES, GRIDS, SCALES = (1e-9, 1e6), (2.0**-40, 2.0**10), (1e-6, 1e6)
 """What the facts may be: beyond it float64 runs over, and a head that was edited would answer with
-what is no number.
+something other than numbers.
 """
 RESTORE = "Make it again with `unplug head make`"
 Float = NDArray[np.float64]
@@ -53,7 +53,8 @@ class HeadFacts:
     """``unplug-head/1``: what a head is computed by.
 
     Args:
-        trunk_sha256: of the trunk's weight file, whose features alone mean anything here.
+        trunk_sha256: the hash of the trunk's weight file; only that trunk's features mean anything
+            here.
         grid: pooled features are rounded to multiples of it.
         ridge: penalty a picture.
         scale: that group scores are multiplied by.
@@ -91,7 +92,7 @@ class DeviceHead:
 
     Args:
         facts: see `HeadFacts`.
-        lift_DC, offset_D: of the fixed features relu(L x + l).
+        lift_DC, offset_D: the fixed features relu(L x + l).
         center_G: years in the middle of each age group.
         sums_KK: sum of z z^T over everybody, z = (features, 1, groups, age) in units of 2^-20 of
             each column's range.
@@ -178,7 +179,7 @@ class DeviceHead:
         answer_NK = self._lifted(np.asarray(pooled_NC, np.float64), np.inf) @ weight_KD.T + bias_K
         ages = self.facts.edges
         if not np.isfinite(answer_NK).all():
-            raise InputError("head", "it answers with what is no number", RESTORE)
+            raise InputError("head", "it answers with something other than numbers", RESTORE)
         return {
             "age_logits": self.facts.scale * answer_NK[:, :-1],
             "expected_age": answer_NK[:, -1:].clip(ages[0], ages[-1]),
@@ -248,7 +249,7 @@ class DeviceHead:
         """The commitment, and z as integers."""
         if not (math.isfinite(age) and 0.0 <= age < 2.0**AGE_RANGE):
             raise InputError(
-                f"age {age}", "it is no age", f"Give years from 0 up to {2**AGE_RANGE - 1}"
+                f"age {age}", "it is not an age", f"Give years from 0 up to {2**AGE_RANGE - 1}"
             )
         steps_C = self._steps(pooled_C)
         feature_D = self._lifted(steps_C[None] * self.facts.grid, 2.0**FEATURE_RANGE)[0]
@@ -283,7 +284,7 @@ def load_head(path: str | Path) -> DeviceHead:
         facts = _facts(parse_json(text.encode()))
         head = _opened(facts, tensors)
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(str(path), f"it is no head ({error})", RESTORE) from error
+        raise InputError(str(path), f"it is not a head ({error})", RESTORE) from error
     if facts.digest != _digest(tensors):
         raise InputError(
             str(path), "its numbers are not those that were written (SHA-256 differs)", RESTORE

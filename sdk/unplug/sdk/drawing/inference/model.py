@@ -36,8 +36,8 @@ PICKLES = (".pt", ".pth", ".bin", ".pkl", ".ckpt")
 """Refused by `load_checkpoint`, with the reason."""
 ARRAYS = (".npz", ".npy")
 MAX_ARRAY_BYTES, MAX_UNPACKED_BYTES = 4 * 2**30, 2**30
-"""Of a file, which is mapped, and of what a ``.npz`` holds when it is unpacked: a megabyte can hold
-a gigabyte of zeros.
+"""Limits for a file, which is mapped, and for what a ``.npz`` holds when it is unpacked: a megabyte
+can hold a gigabyte of zeros.
 """
 
 
@@ -73,17 +73,17 @@ def run(
     Args:
         model: an exported file of any model, or a checkpoint folder.
         inputs: pictures for a model that takes one RGB image (a plugin: drawn conditions); or
-            arrays of N samples by name, images as NCHW whatever the file has; or one file of
-            arrays, NAME.npz, or NAME.npy for a model with one input; or a seed, for one random
+            arrays of N samples by name, images as NCHW whatever the file has. Or one file of
+            arrays, NAME.npz, or NAME.npy for a model with one input. Or a seed, for one random
             sample within the ranges of the inputs.
-        box: where to look in every picture, "left,top,right,bottom" in pixels.
+        box: the square to cut out of every picture, "left,top,right,bottom" in pixels.
         landmarker: MediaPipe task file that finds the face in every picture, of an age predictor or
             its trunk; without both the centre square is taken.
         margin: around the found face, as a fraction of its box; frame it as the training images are
             framed.
-        frame: where the eyes of the found face go instead, see `align`.
-        decision: of an age predictor: what makes an answer of over, under or unsure out of its
-            groups.
+        frame: the frame for the eyes of the found face, used instead, see `align`.
+        decision: the decision of an age predictor, which turns its groups into over, under or
+            unsure.
 
     Raises:
         InputError: inputs that are not this model's, which names the tensor, or a decision that its
@@ -190,7 +190,7 @@ def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
         why = (
             error.strerror
             if isinstance(error, OSError) and error.strerror
-            else "it is no readable file of arrays"
+            else "it is not a readable file of arrays"
         )
         raise DataError(
             str(path), why, "Write it with numpy.savez(path, name=array) or numpy.save"

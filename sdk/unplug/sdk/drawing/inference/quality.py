@@ -30,7 +30,7 @@ def face_faults(
         landmarker: MediaPipe's ``face_landmarker.task``.
         size: side in pixels of what a model sees, at which faces are aligned and their light is
             measured.
-        frame: where eyes go, and what is too small and too dark.
+        frame: the frame for the eyes; it decides which faces are too small or too dark.
         show: a progress bar.
 
     Returns:

@@ -39,17 +39,17 @@ class Answers:
 
     Args:
         name: the folder or file.
-        sha256: of the weights or of the exported file.
-        checkpoint_sha256: of the weights that it is, or was exported from.
-        target, precision: of an exported file, else None.
-        runtime: what ran it.
-        role: of a checkpoint's record (original, unlearned, retrained), or None.
-        parameters: of the network where that is known.
-        bytes: of an exported file, or None.
+        sha256: the SHA-256 of the weights or of the exported file.
+        checkpoint_sha256: the hash of the weights that it is, or was exported from.
+        target, precision: the form of an exported file, else None.
+        runtime: the runtime that ran it.
+        role: the role in a checkpoint's record (original, unlearned, retrained), or None.
+        parameters: the number of the network's parameters where known.
+        bytes: the size of an exported file, or None.
         edges: G + 1 borders of the age groups in years.
         logits_NG, expected_age_N: outputs, finite.
         seconds: wall time of a picture, one at a time for a file; with the reading of its pixels.
-        people: whose pictures they are.
+        people: the people in the pictures.
     """
 
     name: str
@@ -109,12 +109,12 @@ def ask(
         splits: split files that say so.
         training: data specs where the pictures of the trainings lie, where they are not where a
             record says.
-        trust: who may have signed the bundles.
+        trust: the keys that may have signed the bundles.
         landmarker: MediaPipe's ``face_landmarker.task``, to say of how many pictures nothing could
             be said; None looks at none.
         on_bad: "skip" counts pictures that cannot be read as failures to process; "error" refuses
             them.
-        device: where checkpoints run; None is the CPU.
+        device: the device for checkpoints; None is the CPU.
         show: a progress bar.
 
     Returns:

@@ -29,7 +29,7 @@ CERTIFIED = (
 NO_LIVENESS = (
     "There is no liveness check (presentation attack detection) and no defence against injected "
     "pictures: a photograph of an "
-    "older person passes as that person. Whoever deploys this brings both."
+    "older person passes as that person. The deployer brings both."
 )
 PRIVATE = (
     "The model runs on the device and answers with an age: no picture has to leave it, and "
@@ -68,7 +68,7 @@ def add_to_card(folder: Path, text: str) -> None:
     one.
 
     Raises:
-        OutputError: the file is no card, or cannot be written.
+        OutputError: the file is not a card, or cannot be written.
     """
     path = folder / "README.md"
     try:

@@ -37,7 +37,7 @@ class Copies:
 
     Args:
         left_out: pictures left out because one of the training has the very same pixels at the
-            model's size, with the other pictures of whoever is in them.
+            model's size, with the other pictures of the people in them.
         compared: pictures of the training that they were compared with.
         trained: how many the models learned from.
         why: why not with all of them, or null.
@@ -90,7 +90,7 @@ def trained_pixels(
 
     Args:
         dataset: that is judged on; a split of it needs no other data.
-        splits: of the trainings.
+        splits: the splits of the trainings.
         training: the data of the other splits, at the size of `dataset`.
 
     Returns:
@@ -132,9 +132,9 @@ def training_data(
     """The data that a split was made from, or what is left of them.
 
     Args:
-        split: of the training.
-        specs: where they may lie; a record that names one is no promise that it is there, or the
-            same.
+        split: the split of the training.
+        specs: the data's possible places; a record that names one does not promise that it is
+            there, or the same.
         size: side in pixels.
         show: progress bars.
 

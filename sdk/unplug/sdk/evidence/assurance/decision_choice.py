@@ -33,7 +33,7 @@ def decide(
 
     Args:
         answers: one a checkpoint or file.
-        limits: to hold.
+        limits: the limits to hold.
         by: attribute in whose groups they must hold as well, where there are enough people.
         unseen: somebody says that no model learned from these people, where no split does.
 
@@ -147,7 +147,7 @@ def runnable(
 
     Args:
         models: checkpoints, exported files and bundles.
-        trust: who may have signed the bundles.
+        trust: the keys that may have signed the bundles.
 
     Returns:
         What runs, and file name to reason of what does not.
@@ -172,7 +172,7 @@ def shares(rule: Decision, over_N: Array, side_N: NDArray[np.bool_]) -> Share:
     """What a rule answers of the pictures of one side.
 
     Args:
-        rule: of the decision.
+        rule: the rule of the decision.
         over_N: P(age >= T) of N pictures.
         side_N: which of them are meant, at least one.
     """
@@ -201,7 +201,7 @@ def _check(people: People, limits: Limits, by: str | None, unseen: bool) -> None
             (f"{low:g} to {high:g}" for low, high in pairs if low < limits.age < high),
             "none of them holds it",
         )
-        why = f"its ages are ranges, and {limits.age:g} is no border of them ({around})"
+        why = f"its ages are ranges, and {limits.age:g} is not one of their borders ({around})"
         raise DataError(
             where, why, "Ask for an age that is a border, or give data with ages in years"
         )

@@ -27,7 +27,7 @@ class Rate:
     Args:
         events, pictures, people: how many, of how many, of how many different people.
         value: events / pictures; null where there are too few people to say.
-        low, high: of the 95 % interval (Clopper-Pearson over people).
+        low, high: the ends of the 95 % interval (Clopper-Pearson over people).
         upper: one-sided 95 % bound: with that confidence the rate lies below.
     """
 
@@ -75,12 +75,12 @@ class Challenge:
     Args:
         age: T.
         by_year: false positives over minors of each year of age.
-        fate_minors: over minors of 14 to 17, the ages that the evaluation of NIST has.
-        minors: over all minors of the data, however young.
+        fate_minors: the rate over minors of 14 to 17, the ages in NIST's evaluation.
+        minors: the rate over all minors of the data, however young.
         fate_claim, claim: whether each of the two is shown to keep the limit of the report.
-        by_group: over all minors of each cell of attributes.
+        by_group: the rate over all minors of each cell of attributes.
         rejected_by_year: false rejections of adults of 18 to 24, by year.
-        rejected: over all of 18 to 24.
+        rejected: the share of all 18 to 24 rejected.
     """
 
     age: float
@@ -99,9 +99,9 @@ class Teenagers:
     """13 to 16 as a range, [13, 17): who is in it and seems to be, and who is not and seems to be.
 
     Args:
-        true_positives: of 13 to 16.
-        false_positives: of everybody else.
-        younger, older: of 6 to 12, and of 17 to 24.
+        true_positives: the rate among ages 13 to 16.
+        false_positives: the rate among everybody else.
+        younger, older: the rates among ages 6 to 12, and 17 to 24.
         rejected_16: false rejections of a limit at 16: who is 16, 17, or 18 to 24 and seems younger
             than 16.
     """
@@ -118,7 +118,7 @@ class GroupRow:
     """One cell of attributes, ``sex=female`` or ``sex=female, race=Asian``.
 
     Args:
-        mae, bias: in years.
+        mae, bias: errors in years.
         gap: mean error minus that of everybody else at the same ages; the interval holds for all
             cells of the report at once.
     """
@@ -137,8 +137,8 @@ class Curve:
     strictest threshold on.
 
     Args:
-        score: what the threshold is on: the estimated age in years, or P(age >= 18).
-        threshold, false_positive, false_rejection: of each point.
+        score: the score that the threshold applies to: the estimated age in years, or P(age >= 18).
+        threshold, false_positive, false_rejection: the values at each point.
     """
 
     score: Literal["age", "probability"]
@@ -154,21 +154,21 @@ class ModelEvaluation:
     Args:
         name, sha256, checkpoint_sha256, target, precision, runtime, role, parameters, bytes, edges:
             see `Answers`.
-        mae, bias: over all pictures, in years.
+        mae, bias: errors over all pictures, in years.
         fate_mae: mean of the errors of 26 cells, both sexes of each age from 18 to 30; null where a
             cell is too small.
         minus_first: `mae` minus that of the first model, over the same people; null for the first.
         cumulative: share of pictures whose error is at most so many years.
-        years: by year of age.
-        groups: by cell of attributes.
+        years: the rows by year of age.
+        groups: the rows by cell of attributes.
         worst_group: the cell whose error is furthest above everybody else's at the same ages, or
             null.
-        challenges: of each T.
+        challenges: the results for each T.
         teenagers: 13 to 16.
         det: curves at 18.
         failures: pictures that could not be processed, of all.
-        seconds: of a picture, on the machine that evaluated.
-        refused: what the sample cannot say of this model, and why.
+        seconds: the seconds per picture, on the machine that evaluated.
+        refused: statements that the sample does not support for this model, each with the reason.
     """
 
     name: str
@@ -263,15 +263,15 @@ class EvaluationReport:
     Args:
         protocol: name in `PROTOCOLS`.
         data: spec, digest and size of the data.
-        people: who was asked about.
-        limit: of false positives over minors, that claims are about.
+        people: the people asked about.
+        limit: the claims' limit on false positives over minors.
         needed: people without an error that show the limit at all.
         models: one a checkpoint or file.
-        refused: what the data cannot say of any model, and why.
-        alarms: what a reader must not miss.
+        refused: statements that the data do not support for any model, each with the reason.
+        alarms: warnings that a reader must not miss.
         settings: seeds, replicates, confidence, and what the terms mean.
-        versions: of Python, unplug and the packages that decide numbers.
-        processing: what the quality check says of the pictures; null in reports from before there
+        versions: the versions of Python, unplug and the packages that decide numbers.
+        processing: the quality check's results for the pictures; null in reports from before there
             was one.
     """
 

@@ -40,7 +40,9 @@ def people_needed(limit: float, confidence: float = CONFIDENCE) -> int:
     """
     if not 0.0 < limit < 1.0:
         raise InputError(
-            f"limit {limit:g}", "it is no share between 0 and 1", "Write for example 0.01 for 1 %"
+            f"limit {limit:g}",
+            "it is not a share between 0 and 1",
+            "Write for example 0.01 for 1 %",
         )
     return math.ceil(math.log(1.0 - confidence) / math.log1p(-limit) - 1e-12)
 
@@ -75,7 +77,7 @@ def rate(
     Args:
         event_N: which pictures are.
         among_N: which pictures count at all.
-        person_N: whose they are.
+        person_N: the person in each picture.
 
     Example:
         >>> rate(np.array([True, False, False]), np.array([True, True, False]), np.arange(3)).people

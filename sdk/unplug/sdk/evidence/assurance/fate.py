@@ -1,6 +1,6 @@
 """The numbers that NIST's evaluation of age estimation and verification reports, of arrays alone.
 
-A decision is made on the estimated age, as there: Challenge-T lets pass whoever seems T or older.
+A decision is made on the estimated age, as there: Challenge-T lets people pass who seem T or older.
 
 Shapes: N pictures.
 
@@ -36,7 +36,7 @@ MAX_POINTS = 200
 
 
 def between(age_N: Array, span: tuple[float, float]) -> Mask:
-    """Whose age lies in [low, high) (N,)."""
+    """Marks the people whose age lies in [low, high) (N,)."""
     return np.asarray((age_N >= span[0]) & (age_N < span[1]))
 
 
@@ -46,7 +46,7 @@ def year_rows(age_N: Array, error_N: Array, drawn: PeopleDraws) -> tuple[YearRow
     Args:
         age_N: true age in years; 17.9 is 17.
         error_N: estimated minus true age.
-        drawn: whose pictures they are.
+        drawn: the draws of the pictures' people.
     """
     year_N = np.floor(age_N).astype(int)
     masks = {int(year): year_N == year for year in np.unique(year_N)}
@@ -120,9 +120,9 @@ def challenge(
     Args:
         threshold: T in years.
         age_N, estimate_N: true and estimated ages.
-        person_N: whose pictures they are.
+        person_N: the person in each picture.
         masks: cells of attributes.
-        limit: of false positives.
+        limit: the limit of false positives.
     """
     passes_N, minor_N, young_N = (
         estimate_N >= threshold,

@@ -65,7 +65,7 @@ def measure(answers: Answers, first: Answers | None, asking: Asking) -> ModelEva
     """All numbers of one model.
 
     Args:
-        answers: of the model, to people that `check` lets pass.
+        answers: the model's answers for people that `check` lets pass.
         first: the first model of the report, over the same people, or None where it is this one.
         asking: limit, challenges and draws.
 

@@ -19,11 +19,11 @@ from .evaluation_report import GroupRow
 from .people import UNKNOWN
 
 BANDS = (0.0, 6.0, 13.0, 18.0, 25.0, 35.0, 50.0, 65.0, np.inf)
-"""Borders of ages that count as the same: errors grow with age, so a group of older people is no
+"""Borders of ages that count as the same: errors grow with age, so a group of older people is not a
 worse off by that alone.
 """
 MIN_GAP = 20  # people in a cell, and outside of it: a gap of fewer is chance
-MAX_VALUES = 24  # of one attribute: more is no attribute, but a name
+MAX_VALUES = 24  # of one attribute: more is not an attribute, but a name
 MOST_UNKNOWN = 0.5
 MAX_CELLS = 20_000_000  # numbers in memory at once
 
@@ -96,13 +96,13 @@ def group_rows(
     n_cb
 
     over bands that hold both. The intervals of the gaps hold for all cells together, so that the
-    worst of many is no accident.
+    worst of many is not an accident.
 
     Args:
-        masks: of `cells`.
+        masks: the masks of `cells`.
         age_N: years.
         error_N: estimated minus true age in years.
-        drawn: whose pictures they are.
+        drawn: the draws of the pictures' people.
     """
     if not masks:
         return ()

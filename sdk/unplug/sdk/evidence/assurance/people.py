@@ -1,5 +1,5 @@
-"""Whose pictures an age model is judged on: never those that it learned from, as far as anybody can
-tell.
+"""The people on whose pictures an age model is judged on: never those that it learned from, as far
+as anybody can tell.
 
 Shapes: N pictures.
 """
@@ -32,8 +32,8 @@ class People:
 
     Args:
         data: spec, digest and number of samples of the data that they are of.
-        apart: "held out" where the split of the training names them so, "other data" where the
-            split is of other data (and none of them is named in its training set), "unknown" where
+        apart: "held out" where the split of the training names them so. "other data" where the
+            split is of other data (and none of them is named in its training set). "unknown" where
             nothing says what the model saw.
         part: the set of the split that they are, where they are held out; else None.
         subjects_apart: whether all pictures of a person lie on one side of the split; None where
@@ -48,7 +48,7 @@ class People:
         left_out: pictures of the data that the model learned from, or that belong to another part.
         copies: those among them that only their pixels gave away, and how far that was looked at;
             None where nothing says what the model saw.
-        faults: what the quality check finds wrong with each picture, see `face_faults`, or why
+        faults: the faults that the quality check finds in each picture, see `face_faults`, or why
             nobody looked.
         without_age: pictures left out because nobody said an age.
     """
@@ -93,10 +93,10 @@ def people_of(
 
     Args:
         dataset: loaded, at any size.
-        splits: of the trainings of all models that are judged; empty where nothing is known of
-            them.
+        splits: the splits of the trainings of all models that are judged; empty where nothing is
+            known of them.
         part: which set of a split of these data is asked for.
-        training: where the pictures of the other splits are, see `training_data`.
+        training: the pictures of the other splits, see `training_data`.
 
     Returns:
         The people, and their N positions in the data set.
@@ -115,7 +115,7 @@ def people_of(
     learned: set[str] = set()
     for split in named:  # of other data, where the same id may be the same picture
         learned |= {*split.train, *(() if split in theirs else split.validation)}
-    # Whoever was learned from on one picture is no stranger on the next.
+    # A person who was learned from on one picture is not a stranger on the next.
     known = {sample.person for sample in dataset.samples if sample.id in learned}
     # no other picture of her is of a stranger
     wanted -= {sample.id for sample in dataset.samples if sample.person in known}

@@ -21,9 +21,9 @@ class Asking:
     """What is asked for, whatever the protocol.
 
     Args:
-        limit: of false positives over minors, that claims are about.
+        limit: the claims' limit on false positives over minors.
         challenges: T in years of Challenge-T; empty takes the protocol's.
-        seed: of the draws of people.
+        seed: the seed of the draws of people.
         replicates: how many draws.
     """
 
@@ -38,7 +38,7 @@ class AgeProtocol:
     """A way to judge age models.
 
     Args:
-        name: on the command line.
+        name: the name on the command line.
         summary: one sentence for lists and reports.
         check: refuses people of whom its numbers cannot be had, with a `DataError`.
         measure: all numbers of one model; the second is the first model of the report, or None.

@@ -2,8 +2,8 @@
 after.
 
 Equivalence by two one-sided tests: both ends of an interval lie within a margin. Counts of people
-have exact intervals, so that "nobody changed" among few is no evidence; the calibration error has a
-bootstrap over people.
+have exact intervals, so that "nobody changed" among few is not evidence; the calibration error has
+a bootstrap over people.
 
 Shapes: N pictures, P people, R replicates, K bins.
 """
@@ -41,10 +41,10 @@ class GroupShift:
     """The change of false positives in one group.
 
     Args:
-        name: of the group.
+        name: the name of the group.
         people: minors of it.
         before, after: share of them that is called over.
-        change: after minus before.
+        change: the change: after minus before.
     """
 
     name: str
@@ -59,8 +59,8 @@ class Shift:
     """What a step did to a decision, each after minus before.
 
     Args:
-        name: of the model after the step.
-        sha256: of its weights or file.
+        name: the name of the model after the step.
+        sha256: the SHA-256 of its weights or file.
         false_positives: share of minors called over.
         false_negatives: share of adults called under.
         calibration: error of P(age >= T), see `calibration_error`.
@@ -109,7 +109,7 @@ def rate_change(before_P: Array, after_P: Array, confidence: float = CONFIDENCE)
 
     Args:
         before_P, after_P: whether each person was answered wrongly.
-        confidence: of each end by itself.
+        confidence: the confidence of each end by itself.
 
     Example:
         >>> nobody = np.zeros(299, bool)
@@ -172,13 +172,13 @@ def decision_shift(
 
     Args:
         before_N, after_N: P(age >= T) of N pictures.
-        age_N: in years.
+        age_N: ages in years.
         person_N: a number for each person.
-        rule: in force before the step.
-        name, sha256: of the model after it.
+        rule: the rule in force before the step.
+        name, sha256: the model after it.
         minors_from: youngest age that counts as a minor.
-        group_N: what group the person is of; None where nobody knows.
-        seed: of the bootstrap.
+        group_N: the group of each person; None where unknown.
+        seed: the seed of the bootstrap.
 
     Raises:
         DataError: no minors, no adults, or fewer than five people.
@@ -226,8 +226,8 @@ def decision_shift(
 def _wrong(
     over_N: Array, side_N: Array, age_N: Array, person_N: NDArray[np.int64], rule: Decision
 ) -> Array:
-    """Of each person of one side, by the most wrong of her pictures: a minor called over, an adult
-    called under.
+    """Whether each person of one side is called wrong, by the most wrong of her pictures: a minor
+    called over, an adult called under.
     """
     if age_N[side_N].min() >= rule.age:
         return person_scores(-over_N[side_N], person_N[side_N]) >= -rule.under_to

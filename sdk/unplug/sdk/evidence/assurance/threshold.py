@@ -1,5 +1,5 @@
-"""From which P(age >= T) on a model may say "over" so that few minors are called over, and up to
-which it may say "under".
+"""Two cut-offs of P(age >= T): a model says "over" above one, so that few minors are called over,
+and "under" below the other.
 
 One number a person: a minor with several pictures counts by the one that looks oldest, an adult by
 the one that looks youngest. Then no picture is counted twice, and what holds for a person holds for
@@ -48,7 +48,7 @@ class Limits:
             on, the share among all people like them is within the limit. "conformal": the next
             person is called wrongly with at most this probability, on average over such draws:
             fewer people are enough, and many a draw lies above it.
-        confidence: of the first, in (0, 1).
+        confidence: the confidence in the first, in (0, 1).
         minors_from: youngest age that counts as a minor; children far below T are seldom taken for
             adults and dilute the limit.
 
@@ -68,7 +68,7 @@ class Limits:
             if not 0.0 < getattr(self, name) < 1.0:
                 raise InputError(
                     f"{name} {getattr(self, name):g}",
-                    "it is no share between 0 and 1",
+                    "it is not a share between 0 and 1",
                     "Use for example 0.01",
                 )
         if self.method not in METHODS:
@@ -78,7 +78,7 @@ class Limits:
         if not (math.isfinite(self.age) and self.age > 0.0):
             raise InputError(
                 f"age {self.age:g}",
-                "nobody is under it, or it is no number",
+                "nobody is under it, or it is not a number",
                 "Give one in years, for example 18",
             )
         if not 0.0 <= self.minors_from < self.age:
@@ -206,8 +206,8 @@ def cut_of(score_P: Array, limits: Limits, side: Side) -> Cut:
 
     Args:
         score_P: the highest P(age >= T) of each minor, or the highest 1 - P of each adult.
-        limits: to hold.
-        side: whose they are.
+        limits: the limits to hold.
+        side: the side to cut.
     """
     share = limits.share(side)
     errors = errors_allowed(len(score_P), share, limits.method, limits.confidence)
@@ -241,11 +241,11 @@ def fit_decision(
 
     Args:
         over_N: P(age >= T) of pictures of people that the model never saw.
-        age_N: in years.
+        age_N: ages in years.
         person_N: a number for each person.
-        limits: to hold.
-        group_N: what group the person is of; None where nobody knows.
-        attribute: what the groups are called, for errors.
+        limits: the limits to hold.
+        group_N: the group of each person; None where unknown.
+        attribute: the name of the groups' attribute, for errors.
 
     Raises:
         DataError: no minors, no adults, one year only, too few people, or a group that is not known

@@ -32,7 +32,7 @@ class Others:
     none of which it saw.
 
     Args:
-        forget, unseen: of those pictures.
+        forget, unseen: its answers for those pictures.
         person_F, person_U: numbers of the people in them, the same as in `Signals`.
     """
 
@@ -49,7 +49,7 @@ class Inside:
 
     Args:
         forget_FC, unseen_UC, population_ZC: features, float64.
-        weight_KC, bias_K: of the layer.
+        weight_KC, bias_K: the layer's weight and bias.
     """
 
     forget_FC: Array
@@ -70,11 +70,11 @@ class Signals:
         retain: the rest of the training set.
         person_F, person_U: numbers of the people in the forget and the unseen samples; None where
             they were not given.
-        views: of every view (see `unplug.sdk.evidence.auditing.evidence`) what it says of the
-            forget and of the unseen samples.
-        others: of other pictures of the same people; None where there are none.
+        views: the model's answers for the forget and the unseen samples of each view (see
+            `unplug.sdk.evidence.auditing.evidence`).
+        others: its answers for other pictures of the same people; None where there are none.
         inside: the last linear layer and what it reads; None where nobody holds the weights.
-        before: what the old file says: the original that was unlearned; None of the original
+        before: the old file's answers: the original that was unlearned. None for the original
             itself, or without one.
     """
 

@@ -44,9 +44,9 @@ class AuditedModels:
     Args:
         original, unlearned, retrained, references: checkpoints; the unlearned ones by name.
         artifacts: exported files, those that cannot run here among them.
-        dataset, forget_ids, split: of the request.
-        task: of the original, on `device`.
-        skipped: what cannot be shown of it, and why.
+        dataset, forget_ids, split: the request's data, forget set and split.
+        task: the task of the original, on `device`.
+        skipped: results that cannot be shown, each with the reason.
     """
 
     original: Checkpoint
@@ -280,9 +280,9 @@ def relearn_times(
     Args:
         original: the model before forgetting.
         models: unlearned and retrained checkpoints.
-        sets: on the device; only the forget set is learned.
+        sets: sets on the device; only the forget set is learned.
         task: the original's.
-        seed: of the first of three runs a model.
+        seed: the seed of the first of three runs per model.
     """
     device = sets.forget.device
     before = task.network(original.model).to(device)
@@ -323,7 +323,7 @@ def _unlearned(
 
 def _checked_artifacts(artifacts: Sequence[Artifact], known: Set[str] | None) -> dict[str, str]:
     """What cannot be shown of exported files; refuses those of other weights than the checkpoints
-    that are audited beside them, where there are any.
+    that are audited with them, where there are any.
     """
     skipped = {
         file.card.file: reason for file in artifacts if (reason := not_run_here(file)) is not None
@@ -358,14 +358,14 @@ def _original_path(checkpoints: Collection[Checkpoint]) -> Path:
     """Where the original is that the checkpoints came from, by their records.
 
     Raises:
-        InputError: it is neither where it was nor beside them.
+        InputError: it is neither where it was nor next to them.
     """
     for checkpoint in checkpoints:
         lineage = checkpoint.record.get("lineage") or {}
         if not lineage and checkpoint.record.get("role") == "original":
             return checkpoint.path
         recorded = Path(str(lineage.get("original")))
-        # As it was named then, and beside the unlearned model: people move both together, and work
+        # As it was named then, and next to the unlearned model: people move both together, and work
         # from other folders.
         for place in (recorded, checkpoint.path.parent / recorded.name):
             weights = weights_file(place)

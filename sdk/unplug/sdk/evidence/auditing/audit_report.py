@@ -1,4 +1,4 @@
-"""The audit report, ``unplug-audit/1``: numbers with intervals, the oracle beside each, raw scores
+"""The audit report, ``unplug-audit/1``: numbers with intervals, the oracle's for each, raw scores
 kept.
 
 What later versions measure stands in optional fields, so that older reports stay readable.
@@ -166,14 +166,14 @@ class RetainPrivacy:
 
 @dataclass(frozen=True, kw_only=True)
 class WorstSubject:
-    """The subject that stands out most, beside the maximum that chance gives; whose it is stays out
-    of the report.
+    """The subject that stands out most, compared with the maximum that chance gives; whose it is
+    stays out of the report.
 
     Args:
         value: the largest standardized statistic over subjects.
         null_low, null_high: 95 % of that maximum where membership plays no part.
-        p_value: of the maximum.
-        auc: of that subject's samples against unseen.
+        p_value: the p-value of the maximum.
+        auc: the AUC of that subject's samples against unseen.
         subjects, samples: that it was taken over, and of the subject.
     """
 
@@ -208,22 +208,22 @@ class ModelAudit:
     Args:
         name: how the report calls it.
         role: which kind of model it is.
-        sha256: of the weights or of the exported file.
-        target, precision: of an artifact, else null.
-        utility: per set (retain, forget, test).
-        attacks: per attack.
+        sha256: the SHA-256 of the weights or of the exported file.
+        target, precision: the form of an artifact, else null.
+        utility: the utility for each set (retain, forget, test).
+        attacks: the results for each attack.
         distance: mean |expected age - the oracle's| in years (for models without ages: of the loss)
             on forget and test; null for the oracle.
-        logistic_accuracy: of a logistic regression on the loss, forget against unseen; 0.5 is
-            guessing.
-        retain_privacy: retain against unseen, beside the original's and the oracle's; of what was
-            unlearned.
-        worst_subject: by the loss attack.
+        logistic_accuracy: the accuracy of a logistic regression on the loss, forget against unseen;
+            0.5 is guessing.
+        retain_privacy: retain against unseen, compared with the original's and the oracle's; of
+            what was unlearned.
+        worst_subject: the worst subject by the loss attack.
         relearning: null unless it was asked for.
         people: every forgotten person, in the order of the forget set; empty without references
             that left people out.
-        usage: shares of the forget and the retain set that it still uses, beside the original; null
-            without one.
+        usage: shares of the forget and the retain set that it still uses, compared with the
+            original; null without one.
         vulnerable: those whom models remember most; null without a fleet.
         further: attacks of a release that read more than the sets of the split, with intervals that
             hold for all of *these* at once; they are held to no equivalence.
@@ -296,8 +296,8 @@ class Rounding:
     original's own export.
 
     Args:
-        model, sha256, target, precision: of the file.
-        original_sha256: of the original's export in the same form.
+        model, sha256, target, precision: the file.
+        original_sha256: the hash of the original's export in the same form.
         original_given: it was given; else it was made for this audit.
         codes: stored numbers that differ from the original's export; null where they could not be
             read.
@@ -312,7 +312,7 @@ class Rounding:
         minus_retrained: distance minus the oracle's export's, total variation on the forget set,
             paired.
         auc_shift: AUC on the file minus on its checkpoint, an attack; paired.
-        notes: what was not measured, and why.
+        notes: values that were not measured, each with the reason.
     """
 
     model: str
@@ -334,7 +334,7 @@ class Rounding:
     @property
     def outcome(self) -> RoundingOutcome:
         """What the numbers come to; "nothing back" only where whole intervals say so. Never stored
-        beside them.
+        next to them.
         """
         if not self.distance:
             return "not run"
@@ -369,30 +369,28 @@ class Rounding:
                 "What rounding did to the edit cannot be told: there is nothing unrounded to "
                 "compare with."
             )
-        far = (
-            f"on the forget set its outputs are {_spread(kept, 2)} times as far from the "
-            "original's export as the checkpoint's "
-            "are from the original's"
-        )
-        if outcome == "part back" and kept.low is not None and kept.high is not None:
-            back = (
-                f"{100 * (1 - kept.value):.0f} % ({100 * (1 - kept.high):.0f} to "
-                f"{100 * (1 - kept.low):.0f} %)"
-            )
-            return f"Rounding brought part of the original back: {back} of the edit is gone; {far}."
+        share = f"it kept {_percent(kept)} of the edit"
+        if outcome == "part back":
+            return f"Rounding brought part of the original back: {share}."
         if outcome == "further away":
-            return f"Rounding moved this file further from the original: {far}."
+            return f"Rounding moved this file further from the original: {share}."
         if outcome == "nothing back":
             top = max(shift.high or 0.0 for shift in self.auc_shift.values())
             step = "Export" if self.precision == "fp32" else "Quantization"
             return (
-                f"{step} brought nothing back: {far}, and no attack gained more than "
+                f"{step} brought nothing back: {share}, and no attack gained more than "
                 f"{max(top, 0.0):.3f} AUC."
             )
         why = (
             "too few subjects for an interval" if kept.low is None else "the intervals are too wide"
         )
-        return f"Whether rounding brought something back is open ({why}): {far}."
+        return f"Whether rounding brought something back is open ({why}): {share}."
+
+
+def _percent(item: Estimate) -> str:
+    if item.low is None or item.high is None:
+        return f"{100 * item.value:.0f} %"
+    return f"{100 * item.value:.0f} % ({100 * item.low:.0f} to {100 * item.high:.0f} %)"
 
 
 def _spread(item: Estimate, digits: int) -> str:

@@ -62,10 +62,10 @@ def audit(
     """Audits models that share a forget request.
 
     Args:
-        predictors: what to audit; one of role "retrained" is the oracle that the others are
-            compared with.
+        predictors: the models to audit; a model of role "retrained" is the oracle that the others
+            are compared with.
         sets: retain (as ``train``), forget, validation and test on the device.
-        split: where the sets come from.
+        split: the split that gives the sets.
         edges: age-group borders.
         data: facts about the data, copied into the report.
         references: models trained without the forget set, with other seeds; RMIA needs one, LiRA
@@ -78,11 +78,11 @@ def audit(
         exports: artifacts of unlearned models with the original's export in the same form: what
             rounding did is measured on each; one that cannot run here is compared by its stored
             numbers alone.
-        evidence: what is asked beside the sets (see `gather`); None leaves out the attacks that
-            read it.
+        evidence: further questions besides the sets (see `gather`); None leaves out the attacks
+            that read the answers.
         exact: forgetting is shown by equality, so attacks only illustrate it and a single sample
             will do.
-        seed: of the resampling.
+        seed: the seed of the resampling.
         show: progress bar.
 
     Returns:
@@ -175,8 +175,8 @@ def _ranked(
     )
     known = int(stays(fleet, sets).sum())
     why = (
-        f"{known} forgotten samples are of people with other pictures that stay: who is known is "
-        "no stranger"
+        f"{known} forgotten samples are of people with other pictures that stay, so they are not "
+        "strangers"
     )
     return ranked, {"people": why} if known else {}
 
@@ -315,8 +315,8 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
         limits["forget groups"] = (
             f"the forget set is of one group only ({groups[0]}) and unseen samples are of several: "
             "an attack may tell the "
-            "group instead of membership, so read its AUC beside the retrained model's, never "
-            "beside 0.5"
+            "group instead of membership, so compare its AUC with the retrained model's, never "
+            "with 0.5"
         )
     if min(len(sets.forget), len(sets.test)) < LOGISTIC_FOLDS:
         limits["loss-logistic accuracy"] = f"ten folds need {LOGISTIC_FOLDS} samples a side"

@@ -80,14 +80,14 @@ class CertifyConfig:
     """What is certified, and how hard.
 
     Args:
-        method, options, budget: of the forget step; a budget of None is the method's own.
+        method, options, budget: the forget step; a budget of None is the method's own.
         people: n of a request.
         requests: M. The interval narrows as 1 / sqrt(M n), down to what the rounds of references
             allow.
         like: training samples of a request that the surrogates are to resemble; whose they are is
             never a surrogate.
         margin: see `Certification`.
-        seed: of the draws, and of the forget steps with their number added.
+        seed: the seed of the draws, and of the forget steps with their number added.
     """
 
     method: str = "folds"
@@ -118,15 +118,15 @@ def certify(
     """Forgets M surrogate requests and says what is left of the people in them.
 
     Args:
-        original: whose people may ask.
-        dataset: what it was trained on.
+        original: the original; its people may ask.
+        dataset: the data that it was trained on.
         fleet: folder that `unplug references` made of it.
-        config: what is certified.
+        config: the settings.
         out: folder of one small file a request and the certification; a killed run goes on there.
         on_bad: how the data were loaded.
-        base: of a plugin: the diffusion base beside it.
-        device: where to compute.
-        backend, workers: as for `train_references`.
+        base: the diffusion base of a plugin.
+        device: the device to compute on.
+        backend, workers: the processes, see `train_references`.
         show: progress bar.
 
     Raises:
@@ -190,9 +190,9 @@ def read_certification(
 
     Args:
         path: the file that `certify` wrote, or its folder.
-        original, dataset: of the request.
-        method, options, budget: of the forget step.
-        references_sha256: of the references that the request is judged by; None where there are
+        original, dataset: the request's original and data.
+        method, options, budget: the forget step.
+        references_sha256: the hash of the references that judge the request; None where there are
             none.
         people: how many the request names.
 
@@ -236,9 +236,7 @@ class _CertifiedWorld:
 def _world(
     original: Checkpoint, dataset: Dataset, task: StoredTask, fleet: Path, device: torch.device
 ) -> _CertifiedWorld:
-    """`people` are those of the training set, as subject numbers: whom it has forgotten already is
-    no surrogate.
-    """
+    """`people` are those of the training set, as subject numbers, without the forgotten."""
     sets = task.sets(dataset, own_split(original, dataset), device)
     model = task.network(original.model)
     return _CertifiedWorld(
@@ -406,7 +404,8 @@ def _certification(
     facts = {
         name: np.array([result.facts[name] for result in results]) for name in results[0].facts
     }
-    # The round that a forget step was fitted to is no stranger of those it forgot; -1 names none.
+    # The round that a forget step was fitted to is not a stranger to those it forgot; -1 names
+    # none.
     use_KQ = np.arange(never_KQS.shape[1]) != facts["round"].repeat(count)[:, None]
     judged = judge(own_KS, before_KS, never_KQS, use_KQ, count, config.margin, config.seed)
     built = build_method(config.method, config.options)

@@ -19,16 +19,16 @@ PARTS = (
     ("population", "validation"),
     ("retain", "train"),
 )
-"""Of `Signals`, and the set of `Sets` that each is about."""
+"""The parts of `Signals`, and the set of `Sets` that each is about."""
 
 
 def check_split(name: str, own: Signals, sets: Sets) -> None:
     """Refuses what was said of other samples than those of the request.
 
     Args:
-        name: of the model, for the message.
-        own: what it says.
-        sets: of the request.
+        name: the name of the model, for the message.
+        own: the model's own answers.
+        sets: the sets of the request.
 
     Raises:
         InputError: another number of samples, or other labels.
@@ -71,7 +71,7 @@ def check_different(what: str, rows: Sequence[Array]) -> None:
 
     Args:
         what: the models are, for the message.
-        rows: of each model one number a sample.
+        rows: the answers of each model, one number per sample.
 
     Raises:
         InputError: names the first two.

@@ -1,4 +1,4 @@
-"""What a critic measures of every model beside the attacks: shares used, and the most remembered
+"""What a critic measures of every model besides the attacks: shares used, and the most remembered
 people.
 """
 

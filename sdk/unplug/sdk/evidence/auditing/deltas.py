@@ -1,4 +1,4 @@
-"""What an exported file's rounding costs in the task itself, beside its parity in decibels."""
+"""What an exported file's rounding costs in the task itself, besides its parity in decibels."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def task_deltas(
     fixed noise.
 
     Args:
-        checkpoint: with the record of its training.
-        dataset: what it was trained on.
+        checkpoint: a checkpoint with the record of its training.
+        dataset: the data that it was trained on.
         artifacts: that run on this machine.
         most: test samples, at most, in the split's order, which is shuffled.
-        base: of a plugin, see `task_of`.
+        base: the diffusion base of a plugin, see `task_of`.
 
     Raises:
         InputError: the data is not what the checkpoint was trained on, so that none of it is known

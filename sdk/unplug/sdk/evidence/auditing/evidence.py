@@ -1,4 +1,4 @@
-"""What attacks ask models beside the sets of a split: pictures moved by a pixel or two, and other
+"""What attacks ask models besides the sets of a split: pictures moved by a pixel or two, and other
 pictures of the same people.
 
 Made once an audit, for every model the same. Shapes: F forget, U unseen, O other pictures, C
@@ -45,10 +45,10 @@ class AuditEvidence:
     """Further sets that every model is asked about.
 
     Args:
-        views: of every view the forget and the unseen samples.
+        views: the forget and unseen samples of each view.
         others: other pictures of the people of the forget and of the unseen samples, with the same
             numbers of people; or None.
-        missing: by what attacks read ("views", "others"), why it is not there.
+        missing: the reason for each absence, by the name that attacks read ("views", "others").
     """
 
     views: tuple[tuple[SampleSet, SampleSet], ...] = ()
@@ -65,7 +65,7 @@ class AuditEvidence:
         ]
 
     def said(self, own: Signals, answers: Sequence[Predictions]) -> Signals:
-        """What a model says of its sets, with what it answered to `parts` beside it."""
+        """What a model says of its sets, and what it answered to `parts`."""
         pairs = list(zip(answers[::2], answers[1::2], strict=True))
         if self.others is None:
             return replace(own, views=tuple(pairs))
@@ -81,9 +81,9 @@ def gather(
     """Evidence of a request.
 
     Args:
-        sets: of the request, on the device.
+        sets: the request's sets, on the device.
         dataset: that they come from; procedural faces are drawn once more in other pictures.
-        task: of the models.
+        task: the task of the models.
         others: other pictures of the same people under the same subjects, which no model was
             trained on; None draws them.
 
@@ -187,7 +187,7 @@ def drawn_again(
 
     Args:
         dataset: procedural faces, or anything else.
-        people: as `Sample.person` calls them.
+        people: the people, named as in `Sample.person`.
         per_person: pictures of each.
     """
     source = parse_spec(dataset.spec)

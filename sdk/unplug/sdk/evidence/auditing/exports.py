@@ -36,9 +36,9 @@ class Exports:
     """One artifact and, in the same target and precision, what the original and the oracle became.
 
     Args:
-        artifact: of the unlearned model.
-        original: of the model before forgetting.
-        retrained: of the oracle, where there is one.
+        artifact: an artifact of the unlearned model.
+        original: the artifact of the model before forgetting.
+        retrained: the artifact of the oracle, where there is one.
         given: the original's file came from outside; else it was made for this audit.
     """
 
@@ -117,15 +117,15 @@ def make_exports(
     """Finds or makes what each artifact is compared with.
 
     Args:
-        artifacts: of unlearned models.
+        artifacts: artifacts of unlearned models.
         original: the model before forgetting.
         retrained: the oracle, or None.
         given, given_retrained: files that need not be made, by form.
-        folder: where to export to.
+        folder: the folder to export to.
         say: told what takes time.
         workers: targets converted at the same time.
-        calibrations: what the artifacts of a form were calibrated on, where they were; the others
-            are calibrated on the same.
+        calibrations: the calibration data of the artifacts of each form, if any; the artifacts made
+            here get the same.
 
     Returns:
         One `Exports` an artifact that can be compared, and why the others cannot.

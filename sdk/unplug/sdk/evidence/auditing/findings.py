@@ -15,8 +15,8 @@ class Standing:
 
     Args:
         value: the model's.
-        mean, spread: of the others, with their standard deviation.
-        low, high: where her number would lie were she one of 95 in 100 unseen people.
+        mean, spread: the mean and standard deviation of the others.
+        low, high: the range for her number if she were one of 95 in 100 unseen people.
         rank: 1 where all others are above it, `models` + 1 where all are below.
         models: how many never saw her.
         people: how many people of the test set say what is usual.
@@ -75,11 +75,11 @@ class Vulnerable:
     """The forgotten whom models of the fleet remember most, against unseen people.
 
     Args:
-        auc: of their mean confidence against unseen people's.
+        auc: the AUC of their mean confidence against unseen people's.
         minus_retrained: the same minus the oracle's, paired; null without one.
         people, of: how many they are, of how many forgotten.
-        gap: by how much models that saw them are surer of them, in standard deviations of models
-            that did not; their mean.
+        gap: how much surer models that saw them are, in standard deviations of models that did not;
+            the mean over people.
     """
 
     auc: Estimate
@@ -94,9 +94,9 @@ class Threat:
     """What somebody holds, and what the audit tried of it.
 
     Args:
-        holds: what they have.
+        holds: the attacker's means.
         covered: attacks and measures that ran; empty where it was not tested.
-        missing: by those that did not run, why.
+        missing: the reason for each attack that did not run.
     """
 
     holds: str

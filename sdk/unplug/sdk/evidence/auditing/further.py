@@ -37,13 +37,13 @@ def criticise(
     """A report with ``further`` attacks, the shares used and the threat model that these leave.
 
     Args:
-        report: of `audit`, of the same request, seed and models among others.
+        report: a report of `audit` for the same request, seed and models among others.
         predictors: the checkpoints, by the names that they have in the report; its oracle, if it is
             a checkpoint, among them.
-        sets: on the device.
+        sets: the sets on the device.
         evidence: see `gather`.
-        fleet: of the report.
-        seed: of the resampling.
+        fleet: the report's fleet.
+        seed: the seed of the resampling.
     """
     names = [name for name in ATTACKS if hasattr(ATTACKS.get(name), "reads")]
     attacks, reasons = usable(names, 0, evidence)

@@ -31,7 +31,7 @@ from .predictor import Predictor
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 T = TypeVar("T")
 Scores = tuple[Array, Array]
-"""Of the forget samples (F,) and of the unseen samples (U,)."""
+"""Scores of the forget samples (F,) and of the unseen samples (U,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,8 @@ class Measured:
 
     Args:
         item: the model.
-        own: what it says of each set.
-        scored: by attack.
+        own: its answers for each set.
+        scored: the scores by attack.
     """
 
     item: Predictor
@@ -88,13 +88,13 @@ def run_attacks(
     out for all.
 
     What only one model does not give (`Lacks`) leaves the attack out for that model; for all where
-    the model is the oracle, for a number without the oracle's beside it says nothing, or where none
+    the model is the oracle, for a number without the oracle's says nothing, or where none
     gives it.
 
     Args:
-        attacks: by name.
-        models, references: what they say.
-        names: of the models, for reasons.
+        attacks: the attacks by name.
+        models, references: the answers of models and references.
+        names: the models' names, for reasons.
         oracle: which model is the oracle.
 
     Returns:
@@ -139,7 +139,7 @@ def _scores(
 def measure(
     item: Predictor, own: Signals, scores: Mapping[str, Scores], draws: Resamples
 ) -> Measured:
-    """Puts the AUC and its replicates beside every attack's scores."""
+    """Puts the AUC and its replicates next to every attack's scores."""
     scored = {
         name: Scored(
             forget_F=forget_F,
@@ -165,10 +165,10 @@ def audit_model(
     Args:
         one: the model.
         oracle: the retrained model; None for the oracle itself, or without one.
-        sets: on the device.
+        sets: the sets on the device.
         edges: age-group borders.
         draws: the bootstrap weights that `one` was measured with.
-        seed: of the intervals of means.
+        seed: the seed of the intervals of means.
     """
     own, model = one.own, one.item
     people = {
@@ -203,8 +203,8 @@ def audit_model(
 def attack_results(
     one: Measured, oracle: Measured | None, draws: Resamples
 ) -> dict[str, AttackResult]:
-    """Every attack on one model, beside the oracle's where there is one, with intervals for each
-    and for all at once.
+    """Every attack on one model, compared with the oracle where there is one, with intervals for
+    each and for all at once.
     """
     together: dict[str, Estimate] = {}
     if oracle is not None:

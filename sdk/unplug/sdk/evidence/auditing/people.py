@@ -111,9 +111,9 @@ def person_rows(own: Signals, references: References, sets: Sets) -> tuple[Perso
     people's part of it for the people of the test set themselves.
 
     Args:
-        own: what the model in question says.
+        own: the answers of the model in question.
         references: see `load_references`.
-        sets: of the request.
+        sets: the sets of the request.
 
     Raises:
         InputError: samples that the references do not know, or too few models that never saw a

@@ -1,5 +1,5 @@
-"""Many requests of a few people, pooled: what is left of those whom a method forgot, beside models
-that never saw them.
+"""Many requests of a few people, pooled: what is left of those whom a method forgot, compared with
+models that never saw them.
 
 Shapes: M requests of n people, K = M n people, Q rounds of references (one model of each never saw
     a given person),
@@ -26,7 +26,8 @@ is better known.
 """
 REPLICATES = 1000
 DRAWS = 200
-"""Of references in the place of the unlearned models: how often an exact method would have passed.
+"""Draws of references in the place of the unlearned models: how often an exact method would have
+passed.
 """
 Verdict = Literal["certified", "refused", "inconclusive"]
 
@@ -56,24 +57,25 @@ class Certification:
     """``unplug-certification/1``: what a method leaves at n people, on one original.
 
     Args:
-        original_sha256, references_sha256, data_digest: what it is of.
-        method, settings, budget: of every forget step.
+        original_sha256, references_sha256, data_digest: the original, references and data that it
+            is about.
+        method, settings, budget: the settings of every forget step.
         people, requests: n and M.
         samples: pictures of the surrogates, on average a request.
         like: whether they were drawn to resemble the people of a request, by age.
         rounds: Q.
-        leaks: by statistic.
+        leaks: the leaks by statistic.
         removed: the largest over statistics of before less after, where before shows anything: what
             the step did, in AUC.
         margin: both ends of each interval of `leaks` must be within it.
         exact_passes: share of draws in which models that never saw them pass in the place of the
             unlearned ones.
-        test_error, retain_error: of the unlearned models over the original's, a ratio.
-        compute: of a forget step, as a fraction of retraining.
-        seconds: of all of them.
+        test_error, retain_error: the unlearned models' errors over the original's, a ratio.
+        compute: the compute of a forget step, as a fraction of retraining.
+        seconds: the seconds of all forget steps.
         device: that they ran on.
-        verdict, why: what may be said.
-        seed: of everything random.
+        verdict, why: the verdict and its reason.
+        seed: the seed of everything random.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -139,11 +141,11 @@ def judge(
         own_KS: the unlearned models' numbers of the people they forgot, those of a request
             together.
         before_KS: the original's.
-        never_KQS: of models that never saw them.
+        never_KQS: statistics of models that never saw them.
         use_KQ: which of those were not what a person was fitted to.
         people: n, of a request.
         margin: see `Certification`.
-        seed: of the bootstrap.
+        seed: the seed of the bootstrap.
         replicates: B.
 
     Reference:

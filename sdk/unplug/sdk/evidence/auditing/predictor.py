@@ -1,4 +1,4 @@
-"""Anything that can be audited, behind one call: a checkpoint in torch, or an exported file in its
+"""Anything that can be audited, through one call: a checkpoint in torch, or an exported file in its
 own runtime.
 """
 
@@ -95,7 +95,7 @@ class CheckpointPredictor:
         """
         model = self.task.network(self.checkpoint.model).to(sets.train.device)
         says = evidence.said(says, [predict(model, part) for part in evidence.parts])
-        # Of a plugin beside its base no layer answers for a sample: it has no classes.
+        # In a plugin with its base no layer answers for a sample: it has no classes.
         known = isinstance(says.forget, ClassPredictions)
         return replace(says, inside=look_inside(model, sets)) if known else says
 
@@ -172,7 +172,7 @@ def fitted_to(predictors: Sequence[Predictor]) -> set[str]:
 
 
 def check_finite(name: str, parts: Iterable[Predictions]) -> None:
-    """Refuses a model that says what is no number: `InputError`."""
+    """Refuses a model that says something other than numbers: `InputError`."""
     if not all(part.finite for part in parts):
         raise InputError(
             name,

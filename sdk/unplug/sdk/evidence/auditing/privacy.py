@@ -80,8 +80,8 @@ def retain_privacy(
     Args:
         unlearned, original, oracle: `retain` and `unseen` are read.
         retain_subjects_R, unseen_subjects_U: subject numbers.
-        replicates: of the intervals; memory is replicates x (R + U).
-        seed: of the resampling.
+        replicates: the number of the intervals' replicates; memory is replicates x (R + U).
+        seed: the seed of the resampling.
     """
     draws = resamples(retain_subjects_R, unseen_subjects_U, replicates=replicates, seed=seed)
     scores = [
@@ -123,8 +123,9 @@ def worst_subject(
     Args:
         forget_F, unseen_U: scores of any attack, higher means "was a member".
         forget_subjects_F, unseen_subjects_U: subject numbers.
-        replicates: of the bootstrap; the smallest p-value is 1 / (replicates + 1).
-        seed: of the bootstrap.
+        replicates: the number of the bootstrap's replicates; the smallest p-value is 1 /
+            (replicates + 1).
+        seed: the seed of the bootstrap.
 
     Returns:
         The worst subject, or why none can be named: subjects unknown, or too few.

@@ -28,7 +28,7 @@ class Censored:
     none.
 
     Args:
-        passes: of each run; None for those that were stopped.
+        passes: the passes of each run; None for those that were stopped.
         cap: sample passes after which a run was stopped.
         reason: one sentence.
     """
@@ -43,10 +43,11 @@ class RelearnTime:
     """Sample passes until the loss is back.
 
     Args:
-        mean: over runs, with Student's t interval (cut at 0); without one for a single run.
-        passes: of each run, models in the order given, seeds within each; multiples of a quarter
-            epoch.
-        target_loss: what the loss had to come down to.
+        mean: the mean over runs, with Student's t interval (cut at 0); without one for a single
+            run.
+        passes: the passes of each run, models in the order given, seeds within each; multiples of a
+            quarter epoch.
+        target_loss: the loss to reach.
     """
 
     mean: Estimate
@@ -86,13 +87,14 @@ def relearn(
 
     Args:
         models: unlearned ones, or retrained ones; left as they are.
-        forget: at least 2 samples (batch norm).
+        forget: the forget set, at least 2 samples (batch norm).
         task: the loss.
         target_loss: the original's `forget_loss`.
-        seeds: of order and dropout.
-        lr: of AdamW without weight decay.
-        batch_size: at least 2.
-        max_epochs: over the forget set, at least 1; a run that needs more is censored.
+        seeds: the seeds of order and dropout.
+        lr: the learning rate of AdamW without weight decay.
+        batch_size: the batch size, at least 2.
+        max_epochs: the most epochs over the forget set, at least 1; a run that needs more is
+            censored.
 
     Raises:
         InputError: no model or seed, a setting out of range, fewer than two samples, or a target

@@ -49,13 +49,13 @@ class Compared:
     """What the audit of an artifact hands over, because it has it already.
 
     Args:
-        name: of the artifact in the report.
-        own: what the artifact says; None where it cannot run here.
-        checkpoint: what the weights it was exported from say, unrounded; None where they were not
-            given.
-        original: what the original checkpoint says.
+        name: the artifact's name in the report.
+        own: the artifact's answers; None where it cannot run here.
+        checkpoint: the answers of the unrounded weights that it was exported from; None where they
+            were not given.
+        original: the original checkpoint's answers.
         auc_shift: AUC on the file minus on the checkpoint, an attack; paired.
-        task: of the file's model; None where it was not run.
+        task: the task of the file's model; None where it was not run.
     """
 
     name: str
@@ -81,15 +81,15 @@ def total_variation(one: Predictions, other: Predictions) -> Array:
 def measure_rounding(
     exports: Exports, known: Compared, sets: Sets, weights_RF: NDArray[np.float32], seed: int
 ) -> Rounding:
-    """Both measures on one artifact, with the oracle's beside them.
+    """Both measures on one artifact, with the oracle's.
 
     Args:
         exports: the file, and the files it is compared with.
-        known: what the audit found already.
+        known: the audit's results so far.
         sets: forget and test on the device.
         weights_RF: bootstrap weights of the forget samples, the same as for every other number of
             the report.
-        seed: of the intervals of means.
+        seed: the seed of the intervals of means.
 
     Raises:
         ArtifactError: files of different targets or precisions, or one that cannot be read.

@@ -28,17 +28,17 @@ def surrogates(
     like: Collection[str] = (),
     seed: int = 0,
 ) -> NDArray[np.int64]:
-    """Whom each of M requests names (M, n), as subject numbers: nobody twice in one request, nor in
-    two while there are enough.
+    """The people that each of M requests names (M, n), as subject numbers: nobody twice in one
+    request, nor in two while there are enough.
 
     Args:
         train: the training set.
-        people: who may be drawn, as subject numbers.
+        people: the people who may be drawn, as subject numbers.
         requests: M.
         count: n people of a request.
         like: training samples of people whom each request is to resemble, by age; those people are
             never drawn.
-        seed: of the draws.
+        seed: the seed of the draws.
 
     Returns:
         (M, n).

@@ -83,7 +83,7 @@ def threat_model(report: AuditReport) -> tuple[Threat, ...]:
 
 
 def _measures(report: AuditReport) -> set[str]:
-    """Names of the measures beside attacks that the report holds."""
+    """Names of the measures besides attacks that the report holds."""
     models = report.models
     held = {
         "people": any(model.people for model in models),

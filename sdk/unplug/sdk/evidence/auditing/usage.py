@@ -41,10 +41,10 @@ def usage(own: Signals, original: Signals, sets: Sets, seed: int = 0) -> Usage |
     retain set either: here it shows.
 
     Args:
-        own: what the model in question says.
-        original: what the model before forgetting says.
-        sets: of the request, for who is in which sample.
-        seed: of the resampling.
+        own: the answers of the model in question.
+        original: the answers of the model before forgetting.
+        sets: the sets of the request, which say who is in which sample.
+        seed: the seed of the resampling.
 
     Returns:
         Shares with intervals over people, or why there are none.

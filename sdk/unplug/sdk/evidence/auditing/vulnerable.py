@@ -26,7 +26,7 @@ from .audit_report import Vulnerable
 from .people import by_model
 
 SHARE = 0.25
-"""Of the forgotten people, those remembered most."""
+"""The share of the forgotten people who are remembered most."""
 LEAST = 5
 """People that an interval needs; so four times as many must be forgotten."""
 TINY = 1e-9
@@ -44,7 +44,7 @@ def memorised(
     Args:
         references: see `load_references`.
         ids: samples of the training set.
-        subject_N: who is in each.
+        subject_N: the person in each sample.
 
     Returns:
         g of each person (J,), and who they are (J,), in ascending order of their numbers.
@@ -100,11 +100,11 @@ def vulnerable(
     division those whom models find hard would stand out, in a model that never saw them as well.
 
     Args:
-        own: what the model in question says.
-        oracle: what the model says that never saw them, for the difference.
+        own: the answers of the model in question.
+        oracle: the answers of the model that never saw them, for the difference.
         references: the fleet.
-        sets: of the request.
-        seed: of the resampling.
+        sets: the sets of the request.
+        seed: the seed of the resampling.
 
     Returns:
         The number with its interval over people, or why there is none.

@@ -20,8 +20,8 @@ def look_inside(model: nn.Module, sets: Sets) -> Inside | None:
     attention blocks, say).
 
     Args:
-        model: on the device of the sets, in any mode.
-        sets: of the request.
+        model: a model on the device of the sets, in any mode.
+        sets: the sets of the request.
     """
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not layers:

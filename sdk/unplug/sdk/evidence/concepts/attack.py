@@ -18,7 +18,7 @@ class ConceptAttack(Protocol):
     """A frozen dataclass of settings that draws pictures in which the concept may be back.
 
     Attributes:
-        holds: what an attacker must have for it.
+        holds: the attacker's means.
     """
 
     holds: ClassVar[Claim]

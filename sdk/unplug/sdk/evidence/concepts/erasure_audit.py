@@ -1,5 +1,5 @@
-"""The audit of an erased base: how often the concept comes back, by what an attacker holds, beside
-the original and a base that never saw it.
+"""The audit of an erased base: how often the concept comes back, by what an attacker holds,
+compared with the original and a base that never saw it.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class AuditOrder:
     Args:
         attacks: names in `CONCEPT_ATTACKS`; empty: `USUAL_ATTACKS`.
         forms: names in `FORMS` in which prompts and control images are tried.
-        pictures: in each row.
+        pictures: the number of pictures in each row.
         beside: other words whose rate is compared with the original's.
         plugin: a name or a folder; control images are tried through it, and for the erased base
             through the one of this name that forgot with it, where there is one.
-        files: what `unplug export` made of the erased base: prompts and control images are tried on
-            every target and precision in it that runs here.
+        files: the folder that `unplug export` made of the erased base: prompts and control images
+            are tried on every target and precision in it that runs here.
     """
 
     attacks: tuple[str, ...] = ()
@@ -102,8 +102,8 @@ def audit_erasure(
         erased: folder that `unplug erase` wrote.
         order: how.
         oracle: a base that never saw the concepts.
-        seed: of judges and attacks.
-        device: where to compute.
+        seed: the seed of judges and attacks.
+        device: the device to compute on.
         work: folder for finished rows.
         show: progress bars.
         say: takes one line a row.

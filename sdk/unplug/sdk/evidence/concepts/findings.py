@@ -35,14 +35,14 @@ class JudgeFacts:
     """What is known of a judge.
 
     Args:
-        concept: what it looks for.
+        concept: the concept that it looks for.
         recall: share of held-out pictures with the concept in which it sees one, with its exact
             95 % interval.
         false_alarms: the same of pictures without it.
         trained, held_out: pictures with and without the concept.
-        source: of the pictures, see `ConceptPairs`.
+        source: the source of the pictures, see `ConceptPairs`.
         size: side of the pictures that it was trained on.
-        seed: of weights and order.
+        seed: the seed of weights and order.
         recipe: see `JudgeRecipe`.
     """
 
@@ -69,10 +69,10 @@ class RateRow:
     """How often a judge sees the concept in one model's pictures.
 
     Args:
-        attack: its name; "unnamed" is no attack: prompts that do not say the concept.
-        holds: what an attacker needs for it; None of "unnamed".
-        form: of the model, see `FORMS`.
-        role: of the model.
+        attack: its name; "unnamed" is not an attack: prompts that do not say the concept.
+        holds: the attacker's means; None for "unnamed".
+        form: the form of the model, see `FORMS`.
+        role: the role of the model.
         rate: share of the pictures, with its exact 95 % interval.
         pictures: that were drawn.
         seconds: that it took.
@@ -94,11 +94,11 @@ class ConceptAudit:
     """One concept's rows.
 
     Args:
-        words: of the concept.
-        judge: what is known of who looked.
+        words: the words of the concept.
+        judge: the facts about the judge that looked.
         rows: see `RateRow`.
         left_out: attack to why it was not tried.
-        claims: what each attacker's row says, see `claims_of`.
+        claims: the claims that each attacker's row supports, see `claims_of`.
         pictures: the first few of the rows in `SHOWN`, as small PNG files in base64: illustrations,
             of few colours; picture n of every row is of one prompt and one noise.
     """
@@ -122,9 +122,9 @@ class FrechetApart:
     other, and with those of as many pictures.
 
     Args:
-        erased: of the erased base's pictures.
-        original: of the original's own.
-        pictures: on each side.
+        erased: the distance of the erased base's pictures.
+        original: the distance of the original's own pictures.
+        pictures: the number of pictures on each side.
         components: how many principal components of the autoencoder's latents of the original's
             pictures it is taken in.
     """
@@ -144,20 +144,21 @@ class ErasureAudit:
     Args:
         schema: always ``unplug-erasure-audit/1``.
         models: role to name and `base_digest`.
-        method: of the erasure. edit_bytes: of its map, None where weights changed.
+        method: the method of the erasure. edit_bytes: the size of its map, None where weights
+            changed.
         concepts: one audit each.
         retained_db: how alike pictures are that do not say the concepts: the mean PSNR in dB
             between the erased base and the original at the same noise; of 100 the pictures are
             equal.
         frechet: how alike they are as a whole, see `FrechetApart`; audits of before it have none.
         beside: other words to the rate at which the original and the erased base draw them.
-        reference: what the erased base is held against.
-        pictures: in each row.
+        reference: the model that the erased base is compared with.
+        pictures: the number of pictures in each row.
         cost: seconds and device.
         claim: the most that holds for every concept: for that attacker and all who hold less.
         files: exported files that drew as well: their form, as rows have it, to the SHA-256 of each
             part.
-        versions: of what computed.
+        versions: the versions of the software that computed it.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -183,8 +184,9 @@ class ErasureAudit:
 
 
 def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
-    """Of each attacker whether all that they tried holds: the upper end of the erased base's rate is
-    at most that of the reference in the same row; of exported files, in the row of the base as it is.
+    """Whether the claim against each attacker holds in all that they tried: the upper end of the
+    erased base's rate is at most that of the reference in the same row; of exported files, in the
+    row of the base as it is.
 
     The reference is the oracle where there is one, else the original without the words: what a base
     shows unasked anyway.
@@ -200,7 +202,7 @@ def claims_of(rows: Sequence[RateRow]) -> dict[Claim, Outcome]:
 
 
 def worst_rows(rows: Sequence[RateRow]) -> dict[Claim, tuple[float, RateRow]]:
-    """Of each attacker who was tried the row that is worst, and by how much the upper end of its
+    """The worst row of each attacker who was tried, and by how much the upper end of its
     rate is above that of the reference, see `claims_of`.
 
     Attacks that do not bring the concept out of the original either show nothing by failing: who
@@ -227,7 +229,7 @@ def most_claimed(claims: Sequence[Mapping[Claim, Outcome]]) -> Claim | None:
     """The most that holds in all of them: against that attacker and all who hold less.
 
     Args:
-        claims: of one concept each, see `claims_of`.
+        claims: the claims for one concept each, see `claims_of`.
 
     Example:
         >>> tried = {"prompts": "holds", "control images": "not tried", "weights": "holds"}

@@ -20,7 +20,7 @@ from .scene import fresh, how
 
 PICTURES = 160
 FIRST_SEED = 2_000_000
-"""Of the pictures that judges learn from: no audit draws from these."""
+"""The first seed of the pictures that judges learn from: no audit draws from these."""
 LEAST_GAP, MOST_UNASKED = 0.5, 0.25
 
 
@@ -39,10 +39,10 @@ def concept_judge(
     Args:
         original: the base before any erasure.
         name: how the user calls it.
-        concept: what to see.
+        concept: the concept to see.
         sampling: how pictures will be drawn that it judges.
-        seed: of the judge.
-        device: where to compute.
+        seed: the seed of the judge.
+        device: the device to compute on.
         show: progress bars.
     """
     facts = {
@@ -84,7 +84,7 @@ def check_words(
 
     Args:
         original: the base before any erasure. name: how the user calls it.
-        concepts: to be erased.
+        concepts: the concepts to erase.
         seed, device, show: see `concept_judge`.
 
     Raises:

@@ -34,7 +34,7 @@ def same_noise_db(one: Sequence[Image.Image], other: Sequence[Image.Image], seed
 
     Args:
         one, other: N pictures of two bases.
-        seed: of the interval.
+        seed: the seed of the interval.
     """
     one_NHWC, other_NHWC = (_pixels(side).astype(np.float64) / 255 for side in (one, other))
     error_N = np.square(one_NHWC - other_NHWC).mean(axis=(1, 2, 3))
@@ -54,8 +54,8 @@ def frechet_apart(
 
     Args:
         erased, original: N pictures, at least 6.
-        vae: of both.
-        seed: of the halves.
+        vae: the autoencoder of both.
+        seed: the seed of the halves.
     """
     half = len(original) // 2
     scale = float(vae.config.scaling_factor)  # to the unit variance that a UNet takes

@@ -30,9 +30,9 @@ class ConceptPairs:
     """Pictures with a concept and without it.
 
     Args:
-        with_NCHW, without_NCHW: of one size; where there are as many of both, two of one number are
-            the same picture but for the concept.
-        source: where they come from, for the record.
+        with_NCHW, without_NCHW: pictures of one size; if both sets have as many, those with the
+            same index are the same picture but for the concept.
+        source: the source of the pictures, for the record.
     """
 
     with_NCHW: Tensor
@@ -44,11 +44,12 @@ def pairs_of_spec(spec: str, without: str, size: int, *, base: Any = None) -> Co
     """Drawn faces that differ in one thing: of two specs the pictures that are not the same.
 
     Args:
-        spec: with the concept, for example ``synth:n=400,subjects=400,seed=1,wears=eye-patch``.
+        spec: the spec with the concept, for example
+            ``synth:n=400,subjects=400,seed=1,wears=eye-patch``.
         without: the same without it.
         size: side in pixels.
-        base: whose autoencoder the pictures pass, so that they look like what it draws, see
-            `through`.
+        base: the base; the pictures pass through its autoencoder, so that they look like pictures
+            that it draws, see `through`.
 
     Raises:
         DataError: other samples in one than in the other, or nothing that differs.
@@ -87,15 +88,16 @@ def pairs_of_draws(
 ) -> ConceptPairs:
     """A base's own pictures of the same prompt from the same noise, with the words and without.
 
-    No renderer is needed, and what the base cannot draw is no concept of it. Where it draws the
+    No renderer is needed, and what the base cannot draw is not a concept of it. Where it draws the
     concept unasked, or not when asked, the judge learns a little noise.
 
     Args:
         base: see `unplug.sdk.drawing.diffusion.load_base`.
         prompts: N prompts that do not say the words.
-        words: of the concept, put behind each prompt.
+        words: the words of the concept, put after each prompt.
         seeds: N seeds.
-        how: of `unplug.sdk.drawing.diffusion.generate`, as the pictures to be judged are drawn.
+        how: the settings of `unplug.sdk.drawing.diffusion.generate`, which must be those of the
+            pictures to judge.
     """
     size = image_size_of(base)
     sides = [
@@ -121,7 +123,7 @@ def at_most(image_NCHW: Tensor) -> Tensor:
 
 @torch.no_grad()
 def through(base: Any, image_NCHW: Tensor) -> Tensor:
-    """Pictures as a base's autoencoder gives them back: what it cannot show is no evidence."""
+    """Pictures as a base's autoencoder gives them back: what it cannot show is not evidence."""
     device, dtype = base.vae.device, base.vae.dtype
     parts = [base.vae(part.to(device, dtype)).sample for part in image_NCHW.split(AT_ONCE)]
     return torch.cat(parts).float().clamp(-1, 1).cpu()

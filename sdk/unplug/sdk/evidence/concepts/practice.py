@@ -18,10 +18,10 @@ class Practice:
     """Gradient steps of an attacker, who has pictures that the original drew of the concept.
 
     Args:
-        steps: of the optimizer.
+        steps: the number of optimizer steps.
         batch_size: pictures a step.
         lr: peak learning rate of AdamW, which falls along a cosine.
-        pictures: of the concept that the attacker has.
+        pictures: the number of pictures of the concept that the attacker has.
     """
 
     steps: int = within(1, 100_000, 30)

@@ -148,8 +148,8 @@ class Judge:
     """A trained judge.
 
     Args:
-        net: in eval mode.
-        facts: what is known of it.
+        net: the network in eval mode.
+        facts: the facts about it.
     """
 
     net: PresenceNet
@@ -159,7 +159,7 @@ class Judge:
         """The probability (N,) that each picture shows the concept; from a half on it does.
 
         Args:
-            pictures: of one size, (N, 3, S, S) in [-1, 1] or as files have them.
+            pictures: pictures of one size, (N, 3, S, S) in [-1, 1] or as files have them.
         """
         return _seen(self.net, _images(pictures))
 
@@ -184,11 +184,11 @@ def _seen(net: PresenceNet, image_NCHW: Tensor) -> NDArray[np.float64]:
 def presence_rate(pictures: Tensor | Sequence[Image.Image], judge: Judge) -> Estimate:
     """The share of pictures in which a judge sees its concept, with the exact 95 % interval.
 
-    Nothing is taken off for the judge's own errors: its `facts` stand beside the rate.
+    Nothing is taken off for the judge's own errors: its `facts` stand next to the rate.
 
     Args:
         pictures: see `Judge.presence`; drawn independently.
-        judge: of the concept.
+        judge: the judge of the concept.
     """
     seen_N = judge.presence(pictures) >= 0.5
     return share(int(seen_N.sum()), len(seen_N))
@@ -207,16 +207,16 @@ def train_judge(
     """Trains a judge and counts its errors on pictures that it never saw.
 
     Args:
-        pairs: what it learns from; pictures of pairs stay together, trained on or held out.
-        concept: what it looks for, for the record.
+        pairs: the pairs to learn from; pictures of a pair stay together, trained on or held out.
+        concept: the concept to look for, for the record.
         recipe: how.
-        seed: of everything random.
-        device: where to compute.
-        state_path: where an unfinished training is kept and continued.
+        seed: the seed of everything random.
+        device: the device to compute on.
+        state_path: the file for the training's state; an unfinished training there is continued.
         show: progress bar.
 
     Raises:
-        DataError: fewer than 20 pictures on a side, sizes that differ, or a side that is no
+        DataError: fewer than 20 pictures on a side, sizes that differ, or a side that is not a
             multiple of 16 from 32 on.
         InputError: an odd batch.
         TrainingError: see `unplug.sdk.drawing.diffusion.train_steps`.

@@ -20,7 +20,7 @@ from unplug.sdk.forgetting.erasing import Concept
 from .shipped import ShippedFiles
 
 FIRST_SEED = 1_000_000
-"""Of pictures that judge a base: no training draws from these."""
+"""The first seed of pictures that judge a base: no training draws from these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,16 +30,16 @@ class Scene:
     Args:
         base: the pipeline; an attack works on a copy.
         original: the base before any erasure, which an attacker may have kept.
-        concept: what must not come back.
+        concept: the concept that must not come back.
         prompts: N prompts that do not say it, which neither erasing nor the judge read.
         learn: prompts that an attacker learns with.
         controls: N pictures of the concept by the original, which control images are made of;
             empty without a plugin.
-        plugin: what follows them: a name or a folder; None leaves such attacks out.
+        plugin: the plugin that follows them: a name or a folder; None leaves such attacks out.
         files: that draw in the base's place, where given.
         sampling: how pictures are drawn.
-        seed: of everything random in an attack.
-        device: where to compute.
+        seed: the seed of everything random in an attack.
+        device: the device to compute on.
         show: progress bars.
     """
 

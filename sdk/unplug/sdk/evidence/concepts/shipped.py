@@ -21,8 +21,8 @@ class ShippedFiles:
     """An exported base in one target and precision.
 
     Args:
-        folder: with ``pipeline.json``.
-        target, precision: of all its parts.
+        folder: the folder with ``pipeline.json``.
+        target, precision: the form of all its parts.
     """
 
     folder: Path

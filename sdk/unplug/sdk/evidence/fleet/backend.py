@@ -69,7 +69,7 @@ class JobOutcome:
     """What became of an order.
 
     Args:
-        name: of the job.
+        name: the name of the job.
         status: "done" (also a refusal: it is a result) or "failed".
         packed: bytes of the result's file.
         note: the end of the traceback, or why the worker died.

@@ -53,7 +53,7 @@ class FleetJob:
         arguments: JSON-able.
 
     Raises:
-        InputError: a name that is no plain file name, a malformed target, arguments that are not
+        InputError: a name that is not a plain file name, a malformed target, arguments that are not
             JSON.
 
     Example:

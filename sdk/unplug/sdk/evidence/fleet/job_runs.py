@@ -29,7 +29,7 @@ class FleetSummary:
         skipped: results that were there already.
         failed: job name to the end of its traceback, or why its worker died; these run again next
             time.
-        seconds: of wall time.
+        seconds: the wall time in seconds.
     """
 
     done: int
@@ -69,14 +69,14 @@ def run_jobs(
     and a later call tries it again.
 
     Args:
-        jobs: with unique names.
-        context: what they share, or None.
+        jobs: jobs with unique names.
+        context: the object that they share, or None.
         out: folder of the results; those of the same fingerprint are skipped, older ones replaced.
-        backend: of `BACKENDS`: "loop", "processes" or "ray".
+        backend: a backend of `BACKENDS`: "loop", "processes" or "ray".
         workers: how many at once; None is one per core.
         show: progress bar.
-        fingerprint: of all that decides a result and is in neither the job nor the context (a data
-            digest, a version).
+        fingerprint: the fingerprint of all that decides a result and is in neither the job nor the
+            context (a data digest, a version).
         cluster: address of a Ray cluster; None is a local one.
 
     Raises:

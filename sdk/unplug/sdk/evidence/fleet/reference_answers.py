@@ -62,7 +62,7 @@ class ReferenceRecord:
     """``unplug-references/1``: what a folder of references is of.
 
     Args:
-        model_type, recipe, task: what each model is, as the original's record says.
+        model_type, recipe, task: the facts about each model, as the original's record has them.
         data: facts of the data, with their digest.
         key: id of the operator's key that `rows` are digests under; no id of a sample is written
             down.
@@ -70,9 +70,9 @@ class ReferenceRecord:
         trained: T, how many of them are of the training set.
         models, folds: every person was left out by models / folds of them.
         files: SHA-256 of what each model says.
-        seed: of the folds and of all trainings.
+        seed: the seed of the folds and of all trainings.
         cost: once, for all requests to come.
-        versions: of what trained them.
+        versions: the versions of the software that trained them.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -98,11 +98,11 @@ class References:
     """What M models say of N samples, and which of them saw which.
 
     Args:
-        record: what they are of.
-        sha256: of the record's file.
+        record: the facts that they hold for.
+        sha256: the SHA-256 of the record's file.
         seen_MN: True where a model was trained on a sample; never on validation and test.
-        person_N: who is in a sample, as an integer that is the same in all sets; one of its own
-            where that is not known.
+        person_N: the person in each sample, as an integer that is the same in all sets; one of its
+            own where the person is not known.
     """
 
     record: ReferenceRecord
@@ -139,8 +139,8 @@ class References:
         return models
 
     def apart(self, sha256s: Collection[str]) -> References:
-        """These without some models, by the SHA-256 of their files: whose answers were targets is
-        no stranger any more.
+        """These without some models, by the SHA-256 of their files: models whose answers were
+        targets are not strangers any more.
         """
         known_M = np.array([sha256 in sha256s for sha256 in self.record.files])
         return replace(self, seen_MN=self.seen_MN | known_M[:, None]) if known_M.any() else self
@@ -183,10 +183,10 @@ def load_references(
     """Reads what `train_references` wrote.
 
     Args:
-        folder: of the references.
+        folder: the folder of the references.
         original: the model that a request is about.
-        task: of the original.
-        dataset: what the original was trained on.
+        task: the task of the original.
+        dataset: the data that the original was trained on.
 
     Raises:
         InputError: no references, not all of them, of another recipe or other data, or written
@@ -303,7 +303,7 @@ def _answers(
             )
         seen_T = item.tensors["seen_T"]
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise InputError(where, f"it is no model's answers ({error})", AGAIN) from error
+        raise InputError(where, f"these are not a model's answers ({error})", AGAIN) from error
     if not sound or seen_T.shape != (record.trained,) or seen_T.dtype != bool:
         raise InputError(
             where, "its answers are of another run, or no numbers of the model's classes", AGAIN

@@ -59,7 +59,9 @@ PLAN = "plan.json"
 JOB = "unplug.sdk.evidence.fleet.references:reference_job"
 CONTEXT = "unplug.sdk.evidence.fleet.references:reference_context"
 FIRST_SEED = 1_000_000
-"""Of the first model, far from the seeds of originals, oracles and references of a request."""
+"""The seed of the first model, far from the seeds of originals, oracles and references of a
+request.
+"""
 LEAST = 4
 """Models that never saw a person: the least that rank anybody."""
 
@@ -94,25 +96,25 @@ def train_references(
 
     Models are trained in rounds of `folds`. A round deals the people of the training set into that
     many folds at random, and each of its models leaves out one of them. So every person is left out
-    by models / folds models, whoever asks later.
+    by models / folds models, whichever person asks later.
 
     Args:
-        original: whose recipe and split the models have; people whom it forgot are left out of all
-            of them.
-        dataset: what it was trained on.
+        original: the original; the models have its recipe and split, and leave out people whom it
+            forgot.
+        dataset: the data that it was trained on.
         out: folder; a run that was killed goes on where it stood and loses the models in flight
             alone.
         models: a multiple of `folds`.
         folds: 2 or more. Few leave many models that never saw a person, each trained on fewer
             people than the original.
-        seed: of the folds and the trainings.
-        base: of a plugin: the diffusion base beside it.
-        task: of the original, where the caller has opened it already.
+        seed: the seed of the folds and the trainings.
+        base: the diffusion base of a plugin.
+        task: the task of the original, if the caller has opened it already.
         on_bad: how the data were loaded.
-        device: where to compute.
-        backend: of `BACKENDS`; None takes processes on the CPU, and one model after the other on
-            CUDA.
-        workers: of processes: models at once; None is one a core.
+        device: the device to compute on.
+        backend: a backend of `BACKENDS`; None takes processes on the CPU, and one model after the
+            other on CUDA.
+        workers: the number of worker processes, and so of models at once; None is one per core.
         show: progress bar.
 
     Raises:
@@ -256,7 +258,7 @@ def _check_place(out: Path, given: str, models: int) -> None:
     """
     plan = {"schema": "unplug-references-plan/1", "made_from": given}
     if out.exists() and not out.is_dir():
-        raise OutputError(str(out), "it is no folder", "Choose another `out`")
+        raise OutputError(str(out), "it is not a folder", "Choose another `out`")
     if (out / PLAN).is_file():
         if read_json(out / PLAN) != plan:
             why = (

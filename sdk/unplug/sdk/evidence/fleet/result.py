@@ -1,4 +1,4 @@
-"""What a job leaves behind: one safetensors file with named arrays, and facts as JSON in its
+"""What a job leaves: one safetensors file with named arrays, and facts as JSON in its
 metadata.
 """
 
@@ -56,8 +56,8 @@ def pack(result: object, order: Order) -> bytes:
     """The bytes of a result's file.
 
     Raises:
-        TypeError, ValueError: it is no `Result`, its tensors are no plain arrays, its facts are not
-            JSON.
+        TypeError, ValueError: it is not a `Result`, its tensors are not plain arrays, its facts are
+            not JSON.
     """
     from safetensors.numpy import save
 
@@ -82,7 +82,7 @@ def pack(result: object, order: Order) -> bytes:
 
 
 def result_path(out: Path, name: str) -> Path:
-    """``OUT/NAME.safetensors``; `InputError` where the name is no plain file name."""
+    """``OUT/NAME.safetensors``; `InputError` where the name is not a plain file name."""
     return Path(out) / f"{FleetJob(name=name, target='unplug:name').name}.safetensors"
 
 
@@ -122,8 +122,8 @@ def has_result(out: Path, name: str, fingerprint: str) -> bool:
     """True where a whole result of that job is there that carries the fingerprint.
 
     Args:
-        out, name: as for `read_result`.
-        fingerprint: what `run_jobs` was given, or the job's own (`job_fingerprint`).
+        out, name: the folder and the job's name, see `read_result`.
+        fingerprint: the fingerprint that `run_jobs` got, or the job's own (`job_fingerprint`).
     """
     path = result_path(out, name)
     try:
@@ -137,7 +137,7 @@ def read_record(path: Path) -> dict[str, Any]:
     """The metadata of a result: schema, name, fingerprint, given, facts.
 
     Raises:
-        InputError: it is no whole result.
+        InputError: it is not a whole result.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -157,8 +157,8 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def _check_size(path: Path) -> None:
-    """Refuses what is no regular file or is larger than any result, before anything is mapped into
-    memory.
+    """Refuses anything but a regular file, and one that is larger than any result, before anything
+    is mapped into memory.
     """
     check_there(path)
     status = path.stat()

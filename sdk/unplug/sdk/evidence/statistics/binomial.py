@@ -18,7 +18,7 @@ def upper_bound(errors: float, people: int, confidence: float = CONFIDENCE) -> f
     Args:
         errors: k, 0 to n; not whole where somebody has pictures of both kinds.
         people: n, at least 1.
-        confidence: of one side, in (0, 1).
+        confidence: the confidence of one side, in (0, 1).
 
     Example:
         >>> round(upper_bound(0, 299), 6), round(upper_bound(0, 298), 6)
@@ -40,7 +40,7 @@ def share(events: int, of: int) -> Estimate:
 
     Args:
         events: 0 to `of`.
-        of: at least 1.
+        of: the number of things, at least 1.
 
     Example:
         >>> found = share(0, 24)

@@ -94,11 +94,11 @@ def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class PeopleDraws:
-    """Whom to draw.
+    """The people to draw.
 
     Args:
         person_N: a number for each person.
-        seed: of the draws; the same seed and people give the same draws.
+        seed: the seed of the draws; the same seed and people give the same draws.
         replicates: R.
     """
 

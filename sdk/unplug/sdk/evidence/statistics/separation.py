@@ -136,7 +136,7 @@ def resamples(
         forget_subjects: (F,) subject number of each forget sample.
         unseen_subjects: (U,) the same for unseen samples.
         replicates: R.
-        seed: of the draw.
+        seed: the seed of the draw.
 
     Reference:
         Field and Welsh, Bootstrapping clustered data, 2007.
@@ -183,8 +183,9 @@ def logistic_accuracy(
 
     Args:
         loss_F, loss_U: one number a sample.
-        draws: of `resamples`.
-        folds, seed: at least 2 (the kit has 10), and how samples fall into them.
+        draws: the draws of `resamples`.
+        folds, seed: the number of folds, at least 2 (the kit has 10), and the seed of how samples
+            fall into them.
 
     Reference:
         NeurIPS 2023 machine unlearning challenge, starting kit.

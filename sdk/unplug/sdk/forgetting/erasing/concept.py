@@ -26,8 +26,9 @@ class Concept:
     """What a base must no longer draw.
 
     Args:
-        words: as prompts say it.
-        target: what prompts that say it shall give instead; "" is the prompt without the words.
+        words: the words as prompts say them.
+        target: the target that prompts with the words shall give instead; "" is the prompt without
+            the words.
 
     Raises:
         InputError: words that no prompt can say, or a target that asks for them.
@@ -57,7 +58,7 @@ def check_wishes(
     """Refuses wishes that cannot all come true.
 
     Args:
-        concepts: to erase now.
+        concepts: the concepts to erase now.
         earlier: erased from this base before.
         retained: words that must go on working.
 

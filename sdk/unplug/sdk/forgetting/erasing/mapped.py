@@ -17,7 +17,7 @@ from .text_map import load_map
 
 
 def write_mapped(base: Path, folder: Path) -> None:
-    """Writes the base before its erasure with I + B A behind the text encoder, for our exporter
+    """Writes the base before its erasure with I + B A after the text encoder, for our exporter
     alone: transformers would leave the map out.
 
     Args:

@@ -38,14 +38,14 @@ from unplug.sdk.learning.training import training_dir
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedPack:
-    """A pack, beside the base that it was trained on.
+    """A pack, with the base that it was trained on.
 
     Args:
-        folder: where it lies.
-        record: what its ``unplug.json`` says.
-        split: whom it was trained on, as it stands there.
+        folder: the pack's folder.
+        record: the contents of its ``unplug.json``.
+        split: the people that it was trained on, as recorded there.
         base: see `load_base`; its hash is the one in the record.
-        sha256: of its weights; None where a deletion that was cut off has taken them.
+        sha256: the SHA-256 of its weights; None where a deletion that was cut off has taken them.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class LearnedPack:
     sha256: str | None
 
     def left(self, dataset: Dataset, ids: Sequence[str]) -> tuple[str, ...]:
-        """Whom it would still be trained on without some more samples.
+        """The people it would still be trained on without some more samples.
 
         Raises:
             DataError: other data than those of its training.
@@ -76,13 +76,13 @@ class LearnedPack:
 
 
 def open_pack(folder: Path, base: str | None, *, device: torch.device) -> LearnedPack:
-    """Reads a pack, and looks whether the base beside it is the one that its record names: the
+    """Reads a pack, and looks whether the given base is the one that its record names: the
     model that never saw its pictures.
 
     Args:
         folder: that `unplug train pack` wrote.
         base: see `load_base`; None takes the one in the record.
-        device: where the base goes.
+        device: the device for the base.
 
     Raises:
         CheckpointError: no such folder, another record, another base, or weights that are a link.
@@ -111,7 +111,7 @@ def open_pack(folder: Path, base: str | None, *, device: torch.device) -> Learne
 
 
 def delete_pack(pack: LearnedPack) -> dict[str, Any]:
-    """Deletes a pack, and what an interrupted training left beside it.
+    """Deletes a pack, and what an interrupted training left next to it.
 
     Args:
         pack: see `open_pack`.
@@ -125,7 +125,7 @@ def delete_pack(pack: LearnedPack) -> dict[str, Any]:
     with hold(pack.folder):
         shutil.rmtree(training_dir(pack.folder), ignore_errors=True)
         try:
-            # The record last: whoever is cut off can call again.
+            # The record last: a caller that is cut off can call again.
             for name in reversed(LOW_RANK_FILES):
                 (pack.folder / name).unlink(missing_ok=True)
             pack.folder.rmdir()
@@ -158,10 +158,10 @@ def retrain_pack(
 
     Args:
         pack: see `open_pack`.
-        dataset: what it was trained on.
-        ids: whom to forget; others stay, see `LearnedPack.left`.
+        dataset: the data that it was trained on.
+        ids: the people to forget; others stay, see `LearnedPack.left`.
         out: folder to write; the pack's own is replaced.
-        device: where to compute.
+        device: the device to compute on.
         restart: drop an unfinished run.
         show: progress bars.
 

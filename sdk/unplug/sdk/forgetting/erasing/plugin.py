@@ -42,10 +42,11 @@ class PluginForgetting:
     """How a plugin forgets.
 
     Args:
-        steps: of the optimizer.
+        steps: the number of optimizer steps.
         batch_size: samples a step.
         lr: peak learning rate of AdamW.
-        pictures: with the concept, and as many without, that the original draws for it.
+        pictures: the number of pictures that the original draws with the concept, and as many
+            without.
         clutter: share of conditions with lines missing and others too many, see `clutter`.
     """
 
@@ -64,13 +65,13 @@ def find_unlearnable(name: str, original: Any) -> Checkpoint:
 
     Raises:
         CheckpointError: no such plugin.
-        InputError: a plugin that was trained beside another base.
+        InputError: a plugin that was trained with another base.
     """
     checkpoint = load_checkpoint(find_plugin(name), expect="plugin")
     checkpoint.model.check_base(original.unet)
     told = checkpoint.record.get("base")
     if isinstance(told, dict) and told.get("sha256") != base_digest(original):
-        why = f"it was trained beside another base, {str(told.get('name'))[:60]}"
+        why = f"it was trained with another base, {str(told.get('name'))[:60]}"
         raise InputError(f"plugin {name}", why, "Give one of the base that is erased from")
     return checkpoint
 
@@ -78,7 +79,7 @@ def find_unlearnable(name: str, original: Any) -> Checkpoint:
 def forget_in_plugin(
     problem: EraseProblem, checkpoint: Checkpoint, out: Path, how: PluginForgetting
 ) -> dict[str, Any]:
-    """Trains a plugin on counterfactual pairs beside the erased base, and saves it.
+    """Trains a plugin on counterfactual pairs with the erased base, and saves it.
 
     Half of the samples are lines of a picture with the concept, and the picture that the same noise
     gives without it; the others are lines of that picture, so that all else is followed as before.
@@ -128,7 +129,7 @@ def forget_in_plugin(
 _CARD = """\
 # A conditioning plugin that forgot with its base
 
-Made by `unplug erase --plugin`. Use it beside the erased base in the folder above.
+Made by `unplug erase --plugin`. Use it with the erased base in the folder above.
 """
 
 

@@ -28,16 +28,16 @@ class EraseProblem:
     """What a method gets.
 
     Args:
-        name: of the original, see `load_base`.
+        name: the name of the original, see `load_base`.
         base: a pipeline, see `load_base`, whose UNet it changes; earlier erasures are in it.
         original: the pipeline before any erasure, frozen.
-        concepts: to erase now.
+        concepts: the concepts to erase now.
         earlier: erased from `base` before; they must stay so.
         retained: words that must go on working.
-        prompts: what else prompts say, without any of these concepts.
+        prompts: further prompts, without any of these concepts.
         sampling: how the base draws.
-        seed: of everything random.
-        device: where to compute.
+        seed: the seed of everything random.
+        device: the device to compute on.
         work: folder where long work keeps its state and what was drawn; None keeps nothing.
         show: progress bars.
         trained: the record of a training that replaced the base, see `base_record`; empty of none.

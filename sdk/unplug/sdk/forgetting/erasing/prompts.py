@@ -31,9 +31,9 @@ def usual_prompts(
 
     Args:
         base_name: see `load_base`.
-        words: of all concepts.
+        words: the words of all concepts.
         seed: draws the faces.
-        held_out: for those that judge: of things and scenes other sentences than without it.
+        held_out: whether the prompts are for judges: then things and scenes have other sentences.
     """
     if is_ours(base_name):
         source = parse_spec(f"synth:n={2 * COUNT},subjects={2 * COUNT},seed={seed}")

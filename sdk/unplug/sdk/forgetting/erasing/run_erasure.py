@@ -59,7 +59,8 @@ class Erased:
         base: name of the base before any erasure. base_sha256: its `base_digest`.
         concepts: that it does not draw, in the order of their erasure.
         retained: words that were held.
-        map_bytes: of the map of text states that the whole edit is; None: it is in the weights.
+        map_bytes: the size of the map of text states that is the whole edit; None: the edit is in
+            the weights.
     """
 
     base: str
@@ -101,8 +102,8 @@ def original_of(name: str, device: torch.device) -> tuple[Any, str]:
     """The base before any erasure, and its name.
 
     Args:
-        name: of a base, erased or not.
-        device: where it goes.
+        name: the name of a base, erased or not.
+        device: the device for the base.
 
     Raises:
         CheckpointError: the base that the record names is not there any more, or is another one.
@@ -141,18 +142,18 @@ def erase(
     Args:
         base_name: see `load_base`. An erased base is erased further: what it must not draw stays
             so.
-        concepts: to erase.
-        out: pipeline folder to write; ``.NAME.training`` beside it holds the state until the end.
+        concepts: the concepts to erase.
+        out: pipeline folder to write; ``.NAME.training`` next to it holds the state until the end.
         method: a name in `ERASURES`.
         options: settings of the method, as text.
         retained: words that must go on working.
-        prompts: what else prompts say; those that say a concept are left out; none: those of
-            `usual_prompts`.
+        prompts: further prompts; those that say a concept are left out (default: those of
+            `usual_prompts`).
         plugins: conditioning plugins that forget with the base, by name or folder; they lie in
             ``plugins`` of `out`.
         plugin_options: settings of `PluginForgetting`, as text.
-        seed: of everything random.
-        device: where to compute.
+        seed: the seed of everything random.
+        device: the device to compute on.
         half: store the weights in float16.
         check: raises where the original, of this name, is not to be erased from; called when all
             else is in order, and before anything is written.
@@ -229,7 +230,7 @@ def _changed(before: Any, after: Any) -> dict[str, int]:
     """Tensors and bytes, in float32, of what differs between two bases.
 
     Raises:
-        TrainingError: one of them holds what is no number.
+        TrainingError: one of them holds something other than numbers.
     """
     old, new = (
         {

@@ -49,7 +49,7 @@ def state_pairs(base: Any, pairs: Sequence[tuple[str, str]]) -> tuple[Tensor, Te
     """States (N, D) of prompts that say something, and of their counterparts that say something
     else, token by token from the first one that differs to the end of the padding, float64.
 
-    The padding belongs to them: it stands behind the words, has read them, and is read itself.
+    The padding belongs to them: it follows the words, has read them, and is read itself.
 
     Args:
         base: a pipeline, see `load_base`.
@@ -122,7 +122,7 @@ def load_map(path: Path, text_encoder: Any) -> TextMap:
             marks = handle.metadata() or {}
             tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(str(path), f"it is no map ({error})", fix) from error
+        raise CheckpointError(str(path), f"it is not a map ({error})", fix) from error
     shapes = {name: tuple(value.shape) for name, value in tensors.items()}
     rank = shapes.get("first", (0,))[0]
     if marks.get("schema") != MAP_SCHEMA or shapes != {
@@ -134,7 +134,7 @@ def load_map(path: Path, text_encoder: Any) -> TextMap:
         raise CheckpointError(str(path), "it was made for another text encoder", fix)
     first_rD, second_Dr = (tensors[name].double() for name in ("first", "second"))
     if not bool(first_rD.isfinite().all() and second_Dr.isfinite().all()):
-        raise CheckpointError(str(path), "it holds what is no number", fix)
+        raise CheckpointError(str(path), "it holds something other than numbers", fix)
     return TextMap(first_rD, second_Dr)
 
 
@@ -149,7 +149,7 @@ def solve_map(
     Args:
         said_ND: c. meant_ND: t. retained_MD: p; float64.
         keep: weight of leaving everything as it is, above 0.
-        rank: at least 1.
+        rank: the rank, at least 1.
 
     Reference:
         Gandikota et al., Unified Concept Editing in Diffusion Models, 2024, equation 7.
@@ -169,7 +169,7 @@ def least_change(
 
     Args:
         gap_ND: g. said_NE: c. retained_ME: p; float64.
-        keep: above 0.
+        keep: the factor, above 0.
         rank: r, at least 1; more than there can be is the best one of any rank.
 
     Reference:

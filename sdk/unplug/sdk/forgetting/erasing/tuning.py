@@ -38,7 +38,7 @@ class Stepping:
     """Gradient steps.
 
     Args:
-        steps: of the optimizer.
+        steps: the number of optimizer steps.
         batch_size: samples a step.
         lr: peak learning rate of AdamW.
         pictures: that the original draws for it, one a prompt.
@@ -69,7 +69,7 @@ class Stepping:
         """The averaged UNet after the steps; an unfinished run is continued.
 
         Args:
-            problem: what for.
+            problem: the problem to solve.
             model: forward is its loss, ``unet`` is what learns, see `WithFrozen`.
             draw: see `train_steps`.
             name: tells several runs for one problem apart.
@@ -131,7 +131,7 @@ class Tuning(Stepping):
         """Trains the UNet of ``problem.base``.
 
         Args:
-            problem: whose base is changed.
+            problem: the problem; its base is changed.
             loss: makes the module whose forward is the loss, around the UNet that learns as its
                 ``unet``.
             draw: see `train_steps`.
@@ -146,17 +146,17 @@ class Tuning(Stepping):
 
 
 class WithFrozen(nn.Module):
-    """A network that learns, beside frozen ones that enter neither its state nor its average.
+    """A network that learns, with frozen ones that enter neither its state nor its average.
 
     Args:
         unet: learns.
-        frozen: what its loss reads besides.
+        frozen: the frozen networks that its loss also reads.
     """
 
     def __init__(self, unet: Any, **frozen: Any) -> None:
         super().__init__()
         self.unet = unet
-        self.frozen = (frozen,)  # behind a tuple: a module would be registered
+        self.frozen = (frozen,)  # in a tuple: a module would be registered
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WithFrozen:
         return type(self)(copy.deepcopy(self.unet, memo), **self.frozen[0])
@@ -175,7 +175,7 @@ class Redirect(WithFrozen):
 
     Args:
         unet: learns v.
-        text_encoder, scheduler: of the base.
+        text_encoder, scheduler: the base's text encoder and scheduler.
         teacher: v*.
         eta: see above.
         keep: weight of prompts that stay.
@@ -214,9 +214,9 @@ class PairRows:
     Args:
         latent_Nchw: scaled latents.
         ids_N2L: token ids of their pairs.
-        kept_KL: of prompts that stay as they are; half of the pairs are replaced by one of them
-            twice. None replaces none.
-        device: where they go.
+        kept_KL: prompts that stay as they are; they replace half of the pairs, one prompt twice
+            each. None replaces none.
+        device: the device for the batches.
     """
 
     def __init__(

@@ -35,13 +35,14 @@ def adopt(
     Args:
         adopted: how the network is built; it answers pictures with one logit an age group.
         weights: safetensors, with the network's own names of tensors.
-        dataset: with ages, at ``recipe.image_size``.
-        split: who trained it (``train``) and who did not: nobody but its owner can know.
-        recipe: of size "adopted", with ``edges`` in the order of the logits; how a model without
-            the forgotten would be trained, which budgets are measured against.
+        dataset: a data set with ages, at ``recipe.image_size``.
+        split: the split into those who trained it (``train``) and those who did not: only its owner
+            can know.
+        recipe: a recipe of size "adopted", with ``edges`` in the order of the logits; it says how a
+            model without the forgotten would be trained, which budgets are measured against.
         out: checkpoint folder.
         seed: that retraining starts from.
-        device: where it is measured.
+        device: the device to measure on.
 
     Returns:
         The saved checkpoint.

@@ -134,11 +134,11 @@ class AgeTask(GroupTask, StoredTask):
         return load_sets(dataset, split, self.edges, device)
 
     def network(self, model: nn.Module) -> nn.Module:
-        """The model itself: it needs nothing beside it to compute a loss."""
+        """The model itself: it needs nothing else to compute a loss."""
         return model
 
     def stored(self, network: nn.Module) -> nn.Module:
-        """The model itself: nothing stood beside it."""
+        """The model itself: it has no base."""
         return network
 
     def metrics(self, network: nn.Module, part: SampleSet) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class AgeTask(GroupTask, StoredTask):
         with Session(artifact) as session:
             outputs = session.run_channels_first({"image": image_NCHW})
         if missing := [name for name in ("age_logits", "expected_age") if name not in outputs]:
-            why = f"it has no output {' or '.join(missing)}, so it is no age model"
+            why = f"it has no output {' or '.join(missing)}, so it is not an age model"
             raise ArtifactError(str(artifact.path), why, "Audit the artifacts of an age model")
         ends = np.cumsum([len(part) for part in parts])[:-1]
         logits, ages = (np.split(outputs[name], ends) for name in ("age_logits", "expected_age"))

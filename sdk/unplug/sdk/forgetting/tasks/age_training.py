@@ -50,15 +50,15 @@ def train_age(
 
     Args:
         dataset: data with ages at ``recipe.image_size``.
-        split: with an empty forget set for an original; with one, the retain set is trained on (the
-            oracle).
+        split: the split: with an empty forget set for an original; with a full one, the retain set
+            is trained on (the oracle).
         recipe: how to train.
-        out: checkpoint folder; ``.NAME.training`` beside it holds the state until the end.
-        seed: of weights, order and augmentation.
-        device: where to compute.
+        out: checkpoint folder; ``.NAME.training`` next to it holds the state until the end.
+        seed: the seed of weights, order and augmentation.
+        device: the device to compute on.
         restart: drop an unfinished run instead of continuing it.
         show: progress bar.
-        label: in front of the bar.
+        label: the text in front of the bar.
         role: "original" or "retrained", for the record.
         adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None takes the
             recipe's size of ours.

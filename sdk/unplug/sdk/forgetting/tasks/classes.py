@@ -48,7 +48,7 @@ class ResNet18(nn.Module):
     Args:
         classes: G.
         width: channels of the first stage, 64 in the paper.
-        dropout: in front of the classifier.
+        dropout: the dropout in front of the classifier.
 
     Example:
         >>> import torch
@@ -90,7 +90,7 @@ class ClassTask(GroupTask):
     """L = CE(z, y), for labels without an order, of `ResNet18` classifiers.
 
     Args:
-        recipe: of size "resnet18", with loss "ce".
+        recipe: a recipe of size "resnet18", with loss "ce".
         edges: see `of`.
         width: channels of the first stage; 64 is ResNet-18.
 
@@ -118,7 +118,7 @@ class ClassTask(GroupTask):
         return ResNet18(classes=len(self.edges) - 1, width=self.width, dropout=self.recipe.dropout)
 
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
-        """Nothing is kept beside the weights."""
+        """Nothing is kept besides the weights."""
 
     def loss(self, model: nn.Module, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
         """Training loss (B,), labels smoothed as the recipe says."""

@@ -1,9 +1,9 @@
 """What is asked of a network of others before any data are read: does it answer, learn and forget
 as every step needs it?
 
-Each picture has one answer, whatever stands beside it and however often it is asked; the answers
-are logits; and a step of training runs, in channels-last memory or, where the network does not take
-that, in contiguous one.
+Each picture has one answer, whatever else is in the batch and however often it is asked; the
+answers are logits; and a step of training runs, in channels-last memory or, where the network does
+not take that, in contiguous one.
 
 Shapes: B batch, C colours, H = W side in pixels, G age groups.
 """
@@ -52,7 +52,7 @@ CHECK_SECONDS = 300.0
 SIDES = (32, 48, 64, 96, 112, 128, 160, 192, 224)
 """Sides that are tried where a network does not take the one that was said."""
 ALIKE = 1e-3
-"""Of the largest answer: float32 sums in another order differ by far less."""
+"""A share of the largest answer: float32 sums in another order differ by far less."""
 SWOLLEN = 1e3
 """A layer that is so large drives what squashes its answers to the ends of its range."""
 CPU = torch.device("cpu")
@@ -65,7 +65,7 @@ class FirstCheck:
 
     Args:
         model: the predictor around it; ``model.adopted`` says in which memory it computes.
-        notes: what its owner should know, a sentence each.
+        notes: notes for its owner, a sentence each.
     """
 
     model: AgePredictor
@@ -90,10 +90,10 @@ def check_network(
         edges: G + 1 age-group borders in years.
         weights: safetensors of the trained network, with its own names of tensors; None leaves the
             weights that it begins with.
-        device: where it is asked.
+        device: the device to test on.
 
     Raises:
-        InputError: it cannot be built, answers otherwise, answers a picture by what stands beside
+        InputError: it cannot be built, answers otherwise, answers a picture by what stands next to
             it, or does not learn; says which layer is suspect.
         CheckpointError: the weights are a pickle, or not this network's.
     """
@@ -262,7 +262,7 @@ class _Asked:
                 self._alike_for(
                     slice(start, stop),
                     f" with {counted(stop - start, 'picture')} at a time",
-                    "it answers a picture otherwise beside other pictures, also in evaluation",
+                    "it answers a picture otherwise in a batch with others, also in evaluation",
                     "Let it look at each picture by itself there (batch norm: with "
                     "track_running_stats and eval())",
                 )
@@ -339,7 +339,7 @@ class _Asked:
         with torch.no_grad():
             black_BG = self.network.eval()(torch.zeros_like(self.image_BCHW))
         if not bool(black_BG.isfinite().all()):
-            notes.append("of a picture of one colour its answer is no number")
+            notes.append("of a picture of one colour its answer is not a number")
         return notes
 
     def learns(self) -> list[str]:
@@ -367,7 +367,7 @@ class _Asked:
         handle.remove()
         for name, parameter in network.named_parameters():
             if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
-                why = f"the gradient of {_inner(name)} is no number"
+                why = f"the gradient of {_inner(name)} is not a number"
                 raise self.refuse(why, "Check its forward for divisions and roots of 0")
         self._copies(network)
         return [*_more(answers), *_untouched(network)]
@@ -416,7 +416,7 @@ class _Asked:
         ]
 
     def _backward(self, answer_BG: Tensor) -> None:
-        """Of a loss in which every group has a part."""
+        """The backward pass of a loss in which every group has a part."""
         target_B = torch.arange(len(answer_BG), device=self.device) % self.groups
         nn.functional.cross_entropy(answer_BG, target_B).backward()
 
@@ -433,7 +433,7 @@ class _Asked:
             raise self._other_form(answer, count, when)
         if not answer.is_floating_point() or not bool(answer.isfinite().all()):
             fix = "Check its forward, and what its weights begin with"
-            raise self.refuse(f"what it answers{when} is no number", fix)
+            raise self.refuse(f"what it answers{when} is not a number", fix)
         return answer
 
     def _other_form(self, answer: Any, count: int, when: str) -> InputError:
@@ -477,7 +477,7 @@ class _Asked:
             if not same_output:
                 before = "" if same_input else "what its forward does in front of "
                 return f"{before}its layer {name} ({kind})"
-        return "what its forward does behind its last layer"
+        return "what its forward does after its last layer"
 
 
 def _watched(network: Normalized, image_BCHW: Tensor) -> list[tuple[str, str, Tensor, Tensor]]:

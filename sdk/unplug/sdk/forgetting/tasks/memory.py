@@ -27,7 +27,7 @@ class Footprint:
         trainable: parameters alone.
         fixed: saved for the backward pass whatever the batch (weights cast to another type).
         per_sample: saved for the backward pass by each sample.
-        widest: of `per_sample`, the largest single tensor.
+        widest: the largest single tensor of `per_sample`.
         image: one float image.
         measured_at: samples that it is measured on at once.
     """
@@ -48,7 +48,7 @@ def footprint(model: nn.Module, image_size: int, device: torch.device) -> Footpr
     Args:
         model: left as it is.
         image_size: side in pixels.
-        device: where the step will run, in the precision it will use there.
+        device: the device that will run the step, in the precision it will use there.
     """
 
     def images(count: int) -> tuple[Tensor, ...]:
@@ -73,7 +73,7 @@ def footprint_of(
         model: left as it is.
         example: count to the inputs of that many samples, on the device.
         sample: bytes of one sample's input.
-        device: where the step will run.
+        device: the device that will run the step.
         frozen: a network that the model computes with and that is on the device already: its
             weights are saved for the backward pass, and take no more memory by it.
         measured_at: see `Footprint`.

@@ -1,4 +1,4 @@
-"""Conditioning plugins: the loss of predicting noise beside their frozen base."""
+"""Conditioning plugins: the loss of predicting noise with their frozen base."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from .stored import StoredTask
 
 @dataclass(frozen=True, kw_only=True)
 class PluginTask(StoredTask):
-    """Predicting noise or velocity beside one base. log p(x) is -loss up to a constant, as in the
+    """Predicting noise or velocity with one base. log p(x) is -loss up to a constant, as in the
     evidence bound of a diffusion model.
 
     Args:
         recipe: how plugins are trained.
         edges: (0, 1): one class, none to tell apart.
         frame: the base.
-        record: of the checkpoint that was opened.
+        record: the record of the checkpoint that was opened.
         iospec: the plugin's named tensors.
 
     Reference:
@@ -78,7 +78,7 @@ class PluginTask(StoredTask):
 
     @classmethod
     def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> PluginTask:
-        """Loads the base and checks that it is the one that the plugin was trained beside."""
+        """Loads the base and checks that it is the one that the plugin was trained with."""
         record = checkpoint.record
         if missing := [".".join(path) for path in NEEDED if not _says(record, path)]:
             why = f"its unplug.json says no {', '.join(missing)}, so it cannot be trained again"
@@ -124,7 +124,7 @@ class PluginTask(StoredTask):
         return Steered(network, self.frame)
 
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
-        """Nothing is kept beside the weights."""
+        """Nothing is kept besides the weights."""
 
     def fit(
         self,
@@ -223,7 +223,7 @@ class PluginTask(StoredTask):
         return int(self.record.get("captions_seed", self.record["seed"]))
 
     def network(self, model: nn.Module) -> nn.Module:
-        """The plugin beside its base."""
+        """The plugin with its base."""
         return Steered(model, self.frame)
 
     def stored(self, network: nn.Module) -> nn.Module:
@@ -242,7 +242,7 @@ class PluginTask(StoredTask):
         }
 
     def describe(self, row: dict[str, Any]) -> str:
-        """The loss, and the bare base's beside it, in words."""
+        """The loss, and the bare base's for comparison, in words."""
         return (
             f"{self.frame.weighting} loss {row['loss']:.4f} ({row['loss_without_plugin']:.4f} "
             "without the plugin)"
@@ -389,8 +389,8 @@ def _open_base(checkpoint: Checkpoint, device: torch.device, given: str | None) 
         raise CheckpointError(name, why, "Pass `base` with the place where it is now") from error
     if base_digest(base) != checkpoint.record["base"]["sha256"]:
         why = (
-            f"it is not the base that plugin {checkpoint.path.name} was trained beside (weights or "
+            f"it is not the base that plugin {checkpoint.path.name} was trained with (weights or "
             "settings differ)"
         )
-        raise CheckpointError(name, why, "Pass `base` with the one that it was trained beside")
+        raise CheckpointError(name, why, "Pass `base` with the one that it was trained with")
     return base

@@ -21,16 +21,16 @@ from .needs import Need
 
 
 class StoredTask(Task):
-    """A task that the command line can forget with, audit and release: beside its `Task`, how its
+    """A task that the command line can forget with, audit and release: besides its `Task`, how its
     checkpoints are handled.
 
     Attributes:
         model_type: key of `unplug.plugins.checkpoint.MODELS`, and of the task in `TASKS`.
-        schema: of the records of its checkpoints.
-        unit: of its error on a sample, "years" or "loss".
-        lacks: what no model of the kind has, so that a method that needs it is refused before
-            anything is computed.
-        error_name: of its error on unseen samples, in words.
+        schema: the schema of its checkpoints' records.
+        unit: the unit of its error on a sample, "years" or "loss".
+        lacks: features that no model of the kind has, so that a method that needs them is refused
+            before anything is computed.
+        error_name: the name of its error on unseen samples.
         error_digits: that its error is printed with.
         image_size: side in pixels of the pictures that it is trained on.
     """
@@ -46,7 +46,7 @@ class StoredTask(Task):
     @abstractmethod
     def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> Self:
         """The task that a checkpoint was trained by, ready on a device; `base` is the diffusion
-        base beside a plugin.
+        base of a plugin.
         """
 
     @property
@@ -77,12 +77,12 @@ class StoredTask(Task):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What every record of the kind carries beside the common fields."""
+        """What every record of the kind carries besides the common fields."""
 
     @abstractmethod
     def check_twin(self, other: Checkpoint) -> None:
-        """Refuses a retrained model that cannot stand beside the original; `CheckpointError` says
-        why.
+        """Refuses a retrained model that cannot be compared with the original; `CheckpointError`
+        says why.
         """
 
     @abstractmethod
@@ -126,9 +126,9 @@ def task_of(checkpoint: Checkpoint, *, device: torch.device, base: str | None = 
     """Opens the task of a checkpoint.
 
     Args:
-        checkpoint: with the record of its training.
-        device: where to compute.
-        base: of a plugin: the diffusion base beside it; None takes the one in the record.
+        checkpoint: a checkpoint with the record of its training.
+        device: the device to compute on.
+        base: the diffusion base of a plugin; None takes the base in the record.
 
     Raises:
         CheckpointError: of a type that cannot be forgotten with, or without the record that is

@@ -58,7 +58,7 @@ def shown_to(
         method: declares `needs`.
         sets: retain (as ``train``), forget, validation and test.
         original: the model that is unlearned.
-        withhold: what the caller does not give.
+        withhold: data that the caller does not give.
         outside_FG: see `ForgetProblem`.
 
     Raises:
@@ -84,8 +84,8 @@ def check_needs(method: Method, lacks: Sequence[Need], withhold: Sequence[Need] 
 
     Args:
         method: declares `needs`.
-        lacks: what is not there.
-        withhold: what the caller does not give.
+        lacks: data that are not there.
+        withhold: data that the caller does not give.
 
     Raises:
         InputError: naming the first such need, and how to list the methods that do without.

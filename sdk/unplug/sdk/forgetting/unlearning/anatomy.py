@@ -24,7 +24,7 @@ def _answering(model: nn.Module) -> list[tuple[str, nn.Module]]:
     trains.
     """
     named = list(model.named_modules())
-    # our own networks have no part that stands beside the answer
+    # our own networks have no part that does not lead to the answer
     if not isinstance(model, AgePredictor) or model.network is None:
         return named
     training = model.training
@@ -76,7 +76,7 @@ def classifier(model: nn.Module) -> nn.Linear:
 
 
 def last_layers(model: nn.Module, count: int) -> tuple[nn.Module, ...]:
-    """The last `count` convolutions and linear layers, and the norms behind the first of them."""
+    """The last `count` convolutions and linear layers, and the norms after the first of them."""
     kept = [module for _, module in _answering(model) if isinstance(module, (Layer, *NORMS))]
     places = [place for place, module in enumerate(kept) if isinstance(module, Layer)]
     return tuple(kept[places[-count] :])

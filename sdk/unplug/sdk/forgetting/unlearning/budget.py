@@ -1,4 +1,4 @@
-"""What forgetting may cost: passes, as a fraction of retraining; wall time is told beside it and
+"""What forgetting may cost: passes, as a fraction of retraining; wall time is told as well and
 decides nothing.
 """
 
@@ -70,11 +70,11 @@ class RetrainCost:
     """What retraining costs, and how that is known.
 
     Args:
-        cost: of training from scratch on the retain set by the original's recipe, on this device as
-            busy as it is now.
+        cost: the cost of training from scratch on the retain set by the original's recipe, on this
+            device as busy as it is now.
         source: how the wall time is known.
-        recorded_wall_s: what the retrained model itself took, where there is one; shown, not
-            enforced.
+        recorded_wall_s: the time that the retrained model itself took, where there is one; shown,
+            not enforced.
     """
 
     cost: Cost
@@ -86,7 +86,7 @@ class Meter:
     """Counts what a method spends and stops it at its budget.
 
     Args:
-        retrain: what is compared with.
+        retrain: the cost of retraining, to compare with.
         budget: fraction of retraining, above 0; None counts without a limit (for the oracle
             itself).
         clock: seconds; tests give their own.
@@ -156,7 +156,7 @@ class Meter:
 
 
 def summary(cost: Cost, retrain: RetrainCost, budget: float | None) -> dict[str, Any]:
-    """A cost beside the retraining it is compared with, JSON-ready."""
+    """A cost and the retraining it is compared with, JSON-ready."""
     return {
         **asdict(cost),
         "compute_fraction": cost.compute / retrain.cost.compute,
@@ -206,9 +206,9 @@ def seconds_per_sample(model: nn.Module, retain: SampleSet, task: Task) -> float
     step is timed just before the forget step.
 
     Args:
-        model: on the device of `retain`; a copy is trained and thrown away.
-        retain: at least two samples.
-        task: as in training.
+        model: a model on the device of `retain`; a copy is trained and thrown away.
+        retain: the retain set, at least two samples.
+        task: the task, as in training.
     """
     # a rate of 0 leaves the weights of the copy where they are, and costs the same
     recipe, trained, average = task.recipe, copy.deepcopy(model).train(), copy.deepcopy(model)

@@ -64,7 +64,7 @@ class Descent:
         """Takes `steps` steps in place, in training mode.
 
         Args:
-            model: on the device.
+            model: a model on the device.
             problem: seeds, meter, recipe.
             loss: called once a step; runs the model through `ForgetProblem.outputs` and returns a
                 scalar.
@@ -116,8 +116,8 @@ def plan(problem: ForgetProblem, passes_per_step: float, share: float = 1.0) -> 
 
     Args:
         problem: its meter knows what is left.
-        passes_per_step: of one step, in forward sample passes: 3 for each sample trained on, 1 for
-            each that is only run.
+        passes_per_step: the cost of one step, in forward sample passes: 3 for each sample trained
+            on, 1 for each that is only run.
         share: 0 to 1, of what is left.
 
     Raises:
@@ -177,8 +177,8 @@ def plan_phases(
 
     Args:
         problem: its meter knows what is left.
-        costs: of one step of each phase, as in `plan`.
-        shares: of each phase, summing to at most 1.
+        costs: the costs of one step of each phase, as in `plan`.
+        shares: the shares of the phases, summing to at most 1.
         share: 0 to 1, of what is left, for all phases together.
 
     Raises:
@@ -199,8 +199,8 @@ class Repair:
     Args:
         lr: peak learning rate.
         shape: see `Descent`.
-        batch_size: of the repair. Half of the recipe's: the budget counts samples, so smaller
-            batches are more steps.
+        batch_size: the batch size of the repair. Half of the recipe's: the budget counts samples,
+            so smaller batches are more steps.
         optimizer: see `Descent`.
 
     Raises:

@@ -125,8 +125,8 @@ def check_design_request(
     options: Mapping[str, str] | None = None,
     budget: float | None = None,
 ) -> None:
-    """Refuses a method, settings or a budget beside a design, which forgets in its own way at its
-    own price.
+    """Refuses a method, settings or a budget together with a design, which forgets in its own way
+    at its own price.
 
     Raises:
         InputError: a method other than the design's and "retrain", a setting of one, or a budget.

@@ -41,7 +41,7 @@ def importance(
         model: its weights, mode and gradients stay as they are.
         problem: its meter is charged one forward and one backward pass a sample.
         data: N samples.
-        measure: of one sample at a time.
+        measure: a measure of one sample at a time.
         power: 1 or 2.
 
     Returns:

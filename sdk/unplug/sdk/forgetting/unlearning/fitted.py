@@ -27,8 +27,8 @@ class Fitted(Stepped, ABC):
     labels are never read.
 
     Args:
-        weight: of the forget term, 0 to 100.
-        forget_size: of the forget batches, at least 1.
+        weight: the weight of the forget term, 0 to 100.
+        forget_size: the size of the forget batches, at least 1.
         lr, batch_size, optimizer: see `Stepped`; of the retain set.
 
     Raises:

@@ -82,18 +82,18 @@ def forget(
         out: checkpoint folder.
         budget: fraction of retraining; None takes the method's default.
         options: hyperparameters of the method, as text.
-        withhold: what the method must do without (the forget data, say); one that needs it is
-            refused.
-        outside: what models that never saw whom the request names say of their samples, for methods
-            that fit it.
-        oracle: the retrained model; what it took is then shown beside the estimate of retraining.
-        base: of a plugin: the diffusion base beside it; None takes the one in its record.
-        task: of `original`, where the caller has opened it already (a base is large); `base` is not
-            read then.
-        split: of this request, see `request_split`, where the caller has made it already.
+        withhold: data that the method must do without (the forget data, say); a method that needs
+            them is refused.
+        outside: answers of models that never saw the request's people for their samples, for
+            methods that fit them.
+        oracle: the retrained model; what it took is then shown next to the estimate of retraining.
+        base: the diffusion base of a plugin; None takes the base in its record.
+        task: the task of `original`, if the caller has opened it already (a base is large); `base`
+            is not read then.
+        split: the split of this request, see `request_split`, if the caller has made it already.
         sets: its tensors on the device, where the caller has loaded them already.
-        seed: of everything random.
-        device: where to compute.
+        seed: the seed of everything random.
+        device: the device to compute on.
         restart: drop an unfinished retraining at `out` instead of continuing it.
         show: progress bar.
 
@@ -216,10 +216,10 @@ def retrain_cost(
 
     Args:
         original: the network that is retrained.
-        split: with the forget set.
+        split: the split with the forget set.
         task: the original's.
-        sets: on the device.
-        oracle: the retrained model, whose recorded time is then shown beside the estimate.
+        sets: the sets on the device.
+        oracle: the retrained model, whose recorded time is then shown next to the estimate.
 
     Raises:
         CheckpointError: the oracle has another recipe, another retain set or another base.

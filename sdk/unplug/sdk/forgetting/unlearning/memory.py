@@ -1,4 +1,5 @@
-"""What a forget step needs of the device's memory, known before it starts, beside what is free.
+"""What a forget step needs of the device's memory, known before it starts, compared with what is
+free.
 
 Sizes are bytes, B is the batch size.
 """
@@ -19,7 +20,7 @@ from .method import Method
 
 MOMENTS = 2  # AdamW's
 VIEWS = 4  # float copies of a batch's images that loading and augmenting it hold at once
-# tensors of the widest layer that are alive beside the saved ones: its gradients, and the kernel's
+# tensors of the widest layer that are alive besides the saved ones: its gradients, and the kernel's
 # own copy
 TRANSIENT = 3
 # of activations and workspace, lost between blocks: peaks on a CPU were 0.95 to 1.25 of the sum
@@ -76,11 +77,11 @@ def estimate_memory(
     ``trains = False`` (no gradients), ``copies = N``.
 
     Args:
-        measured: of the model, see `footprint`.
+        measured: the model's footprint, see `footprint`.
         method: its ``batch_size`` is used where it has one, else the recipe's; never more than
             there are samples.
-        recipe: of the original.
-        samples: of all sets.
+        recipe: the recipe of the original.
+        samples: the number of samples in all sets.
         batch_size: instead of the method's.
         resident: bytes of all samples on the device.
     """
@@ -111,10 +112,10 @@ def check_memory(
     """Refuses a forget step that would not fit.
 
     Args:
-        method, recipe: of the step.
-        samples: of all sets; they are not loaded yet.
-        device: where the step will run.
-        measured: of the model.
+        method, recipe: the method and recipe of the step.
+        samples: the number of samples in all sets; they are not loaded yet.
+        device: the device that will run the step.
+        measured: the model's footprint.
         resident: see `estimate_memory`.
 
     Returns:
@@ -137,7 +138,7 @@ def check_memory(
 
 
 def memory_record(needed: MemoryEstimate, free: int | None, device: torch.device) -> dict[str, Any]:
-    """The estimate beside what was measured, JSON-ready: on CUDA torch's peak since `check_memory`,
+    """The estimate and the measurement, JSON-ready: on CUDA torch's peak since `check_memory`,
     else null.
     """
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
@@ -217,7 +218,7 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
 
     Args:
         device: CUDA counts what torch has reserved and does not use as free.
-        root: of the system's ``proc`` and ``sys``.
+        root: the root of the system's ``proc`` and ``sys``.
     """
     if device.type == "cuda":
         # reserved by torch and empty: it is handed out again without asking the driver

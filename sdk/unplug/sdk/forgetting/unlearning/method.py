@@ -25,10 +25,10 @@ class ForgetProblem:
         outside_FG: logits of the forget samples by models that never saw whose they are (F, G), on
             the device.
         task: how a model is built and trained, its loss and its logits.
-        meter: what may be spent; `outputs` charges it.
-        seed: of everything random.
+        meter: the meter of what may be spent; `outputs` charges it.
+        seed: the seed of everything random.
         generator: a CPU generator that follows from `seed`.
-        state: where a long method may keep its state, or None.
+        state: the file for a long method's state, or None.
         show: progress bars.
         history: a method that trains in epochs adds its rows, as in ``metrics.jsonl``.
     """
@@ -67,7 +67,7 @@ class ForgetProblem:
         what it saved.
 
         Raises:
-            InputError: a batch of one, and a batch norm behind the pooling that needs two to train.
+            InputError: a batch of one, and a batch norm after the pooling that needs two to train.
         """
         # charged before it runs, so that a budget is never exceeded by one batch
         passes = len(batch)
@@ -143,8 +143,8 @@ class OutOfFold:
     """What models that never saw some people say of their samples, one model a person.
 
     Args:
-        ids: of the samples (F,).
-        logits_FG: what is said of each.
+        ids: the ids of the samples (F,).
+        logits_FG: the answer for each.
         facts: which models said it, for the record of the forget step: attacks must not use them
             again.
     """
@@ -166,8 +166,8 @@ class Method(Protocol):
     """A frozen dataclass of hyperparameters that turns an original into an unlearned model.
 
     Attributes:
-        needs: what it reads; everything else is withheld, and a problem that lacks it is refused
-            before it starts.
+        needs: the data that it reads; all else is withheld, and a problem that lacks them is
+            refused before it starts.
         default_budget: fraction of retraining when the caller names none; None is unlimited.
     """
 

@@ -149,7 +149,7 @@ class RidgeHead:
         """Takes samples out again; the statistics are then those of the others, bit for bit.
 
         Args:
-            x_RF, y_RG: as they were added.
+            x_RF, y_RG: the samples as they were added.
             known: the caller has proof that these samples were added, so the eigenvalues of the
                 rest need no look.
 

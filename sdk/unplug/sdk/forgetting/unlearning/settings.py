@@ -42,7 +42,7 @@ def check_settings(method: Any, name: str | None = None) -> None:
 
     Args:
         method: a frozen dataclass of settings.
-        name: in the message; None is that of its class.
+        name: the name in the message; None is that of its class.
 
     Raises:
         InputError: naming the first such setting.
@@ -59,7 +59,7 @@ class Stepped:
 
     Args:
         lr: peak learning rate.
-        batch_size: at least 2.
+        batch_size: the batch size, at least 2.
         optimizer: see `Descent`.
 
     Raises:

@@ -139,7 +139,7 @@ def train_shard(
     """Trains one shard from slice `first` on.
 
     Args:
-        task: of the member.
+        task: the task of the member.
         data: holds every sample of the shard.
         plan, shard: decide the randomness.
         parts: ids of each slice.

@@ -87,7 +87,7 @@ def fit_vae(
         z_NF: N embeddings.
         problem: its meter is charged with the operations of the VAE, counted in passes of `model`.
         model: the network whose embeddings they are.
-        steps: at most, of at most 64 samples.
+        steps: the most steps, each of at most 64 samples.
         share: 0 to 1, of what is left of the budget.
 
     Raises:

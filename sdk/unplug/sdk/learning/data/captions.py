@@ -1,4 +1,4 @@
-"""What the pictures of a data set show, in words: what text-conditioned training reads beside the
+"""What the pictures of a data set show, in words: what text-conditioned training reads besides the
 pixels.
 """
 
@@ -46,7 +46,7 @@ def captions_of(dataset: Dataset, *, seed: int, variants: int) -> tuple[tuple[st
     if not isinstance(source, Captioned):
         why = f"it has no captions (these have: {WITH_CAPTIONS})"
         fix = (
-            "Put a metadata.jsonl or one .txt file a picture beside the pictures and write "
+            "Put a metadata.jsonl or one .txt file a picture next to the pictures and write "
             "captions:DIR"
         )
         raise DataError(f"data {dataset.spec}", why, fix)
@@ -56,7 +56,7 @@ def captions_of(dataset: Dataset, *, seed: int, variants: int) -> tuple[tuple[st
 def captions_digest(captions: Sequence[Sequence[str]]) -> str:
     """SHA-256 over the captions of N samples in their order, as 64 hexadecimal digits.
 
-    It goes into records beside ``Dataset.digest``, which is of ids, pixels and labels: new words
+    It goes into records next to ``Dataset.digest``, which is of ids, pixels and labels: new words
     leave that one as it is.
 
     Example:

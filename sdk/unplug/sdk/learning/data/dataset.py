@@ -32,8 +32,8 @@ class Dataset:
         images: memory map (rows, size, size, 3) RGB; sample i is row ``rows[i]``.
         rows: N row numbers.
         samples: N samples, in the source's order.
-        problems: what cannot be used, and why.
-        left_out: what else lies there, see `LeftOut`.
+        problems: unusable entries, each with the reason.
+        left_out: other files there, see `LeftOut`.
         digest: SHA-256 over ids, contents and labels of the N samples.
         classes: names of the class labels.
         age_edges: the data set's own age groups, or None.
@@ -124,7 +124,7 @@ def load_dataset(
         on_bad: "error" refuses data with unusable samples and names them; "skip" goes on and counts
             them.
         show: progress bars, and on standard error what is told of the data.
-        tells: False where whoever calls shows ``told`` itself.
+        tells: False where the caller shows ``told`` itself.
 
     Returns:
         The data set; ``problems`` lists what cannot be used, ``told`` what one should know of the

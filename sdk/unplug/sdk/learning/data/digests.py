@@ -60,9 +60,9 @@ def opened(split: Split, dataset: Dataset) -> Split:
     """The inverse of `keyed`, as far as the data hold the names; the others stay digests.
 
     Args:
-        split: as it was stored.
-        dataset: of the training, what is left of it, or other data, where who has the same id is
-            found.
+        split: the split as stored.
+        dataset: the training's data set or the rest of it, or other data that are searched for
+            people with the same id.
 
     Returns:
         The split in the data's order, digests last.

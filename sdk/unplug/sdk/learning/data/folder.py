@@ -12,11 +12,11 @@ from unplug.core import atomic_dir, progress, write_json
 from .dataset import load_dataset
 
 MARKER = "unplug-faces.json"
-"""Beside the table: a folder that has it was written here, and may be replaced."""
+"""A file next to the table: a folder that has it was written here, and may be replaced."""
 
 
 def write_faces(spec: str, size: int, out: Path, *, show: bool = True) -> int:
-    """Writes the images of a spec as PNG files beside a ``labels.csv`` and a record of the spec,
+    """Writes the images of a spec as PNG files next to a ``labels.csv`` and a record of the spec,
     atomically.
 
     Args:

@@ -1,4 +1,4 @@
-"""What whoever uses some data should know of how they name people: nothing here changes who is who."""
+"""What users of some data should know of how these name people: nothing here changes who is who."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sources.caption_records import shown
 DIGITS = 15
 """What a spreadsheet keeps of a number; it writes zeros for the rest."""
 MOST_TOLD = 3
-"""Of one kind; the others are counted."""
+"""The most that are told of one kind; the others are counted."""
 
 
 def told_of_people(samples: Sequence[Sample]) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def told_of_people(samples: Sequence[Sample]) -> tuple[str, ...]:
     which names are nearly one.
 
     Args:
-        samples: of one listing, in its order.
+        samples: samples of one listing, in its order.
     """
     first: dict[str, Sample] = {}
     for sample in samples:

@@ -1,5 +1,5 @@
-"""Whose pictures the cache holds: a note beside each entry, what is there for ``unplug cache
-info``, and purging it.
+"""The people whose pictures the cache holds: a note next to each entry, what is there for ``unplug
+cache info``, and purging it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Held:
     """One entry of the cache: the files that come from the same data, by the same steps.
 
     Args:
-        kind: what it holds, in words.
+        kind: the kind of contents, in words.
         data: the data spec that it was made from, with the whole path; None where that is not
             known.
         names: ids of its pictures, and ``subject:NAME`` of the people in them.
         samples: number of pictures; None where that is not known.
-        bytes: of all its files.
+        bytes: the size of all its files.
         since: when the oldest of them was written, in seconds since 1970.
         modes: their permissions, as ``0600``.
         paths: files and folders.
@@ -62,12 +62,12 @@ class Held:
 
 
 def note_people(entry: Path, spec: str, samples: Sequence[Sample]) -> None:
-    """Writes down, beside a file in the cache, whose pictures it was made from, so that it can be
+    """Writes down, next to a file in the cache, whose pictures it was made from, so that it can be
     purged by their names.
 
     Args:
         entry: the file; nothing is done where the note is there already.
-        spec: of the data.
+        spec: the spec of the data.
         samples: all that went into the file.
     """
     note = entry.with_suffix(SUFFIX)

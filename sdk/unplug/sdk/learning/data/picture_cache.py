@@ -169,7 +169,7 @@ def pixels(
     Args:
         spec, source: decode what the cache lacks.
         samples: N samples.
-        positions: where each stands in the source's listing.
+        positions: the position of each in the source's listing.
         prints: their content hashes; with `size` they are the key.
         size: side in pixels.
         show: progress bar.

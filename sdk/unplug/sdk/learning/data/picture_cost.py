@@ -20,7 +20,7 @@ MAX_RUN_LENGTH_BYTES, MAX_RUN_LENGTH_PIXELS = 2**20, 2**20
 JPEG, PNG, BMP = b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"BM"
 SCAN, END = 0xDA, 0xD9
 _NEXT = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])", re.DOTALL)
-"""A marker within or behind the numbers of a scan: not an escaped 255, not a restart."""
+"""A marker within or after the numbers of a scan: not an escaped 255, not a restart."""
 
 
 def check_structure(raw: bytes, name: str) -> None:
@@ -29,7 +29,7 @@ def check_structure(raw: bytes, name: str) -> None:
     Args:
         raw: JPEG, PNG, BMP; others are left to their decoder, which is in C and bounded by their
             pixels.
-        name: of the file, for the message.
+        name: the name of the file, for the message.
 
     Raises:
         DataError: it would take a decoder longer than its size and pixels explain.
@@ -52,14 +52,14 @@ def check_scans(raw: bytes, name: str, pixels: int) -> None:
 
     Args:
         raw: the file; others than JPEG have no scans.
-        name: of the file, for the message.
-        pixels: of the picture.
+        name: the name of the file, for the message.
+        pixels: the number of the picture's pixels.
 
     Raises:
         DataError: scans times pixels are more than `MAX_SCANNED_PIXELS`.
     """
     most = max(1, MAX_SCANNED_PIXELS // max(1, pixels))
-    # A phone's video behind the picture may hold these two bytes by chance: then the segments are
+    # A phone's video after the picture may hold these two bytes by chance: then the segments are
     # walked.
     if raw.startswith(JPEG) and raw.count(bytes([0xFF, SCAN])) > most and _scans(raw, most) > most:
         raise DataError(

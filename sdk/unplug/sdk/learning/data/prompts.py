@@ -35,7 +35,8 @@ def prompt_of(attributes: Mapping[str, str], rng: np.random.Generator | None = N
     """A prompt that names a face's attributes.
 
     Args:
-        attributes: of one face, as `unplug.sdk.learning.faces.FaceParams.attributes` gives them.
+        attributes: the attributes of one face, as `unplug.sdk.learning.faces.FaceParams.attributes`
+            gives them.
         rng: draws the opening, the order and what is left out; None names everything in a fixed
             order.
 

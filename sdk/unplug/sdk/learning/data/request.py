@@ -36,11 +36,11 @@ def read_forget_file(path: Path, dataset: Dataset, trained: Split | None = None)
     """Sample ids that a forget file names.
 
     Args:
-        path: UTF-8 text, a sample id or ``subject:NAME`` on each line (lines end at line feeds
-            only; one that begins with ``#`` is a comment), or a JSON object with lists of strings
-            called ``samples`` and ``subjects`` and nothing else. White space around a name counts
-            only where the data hold names that differ in it alone.
-        dataset: what the names refer to.
+        path: UTF-8 text, a sample id or ``subject:NAME`` on each line, or a JSON object with lists
+            of strings called ``samples`` and ``subjects`` and nothing else. Lines of the text end
+            at line feeds only; one that begins with ``#`` is a comment. White space around a name
+            counts only where the data hold names that differ in it alone.
+        dataset: the data set that the names refer to.
         trained: see `resolve_names`.
 
     Returns:
@@ -104,7 +104,7 @@ def _from_json(text: str, known: KnownNames) -> list[str]:
             raise ValueError(f"{key} is not a list of strings")
     if people := [name for name in raw.get("samples", []) if name.startswith(SUBJECT)]:
         raise ValueError(
-            f"its samples hold {shown(people[0])!r}, which is no sample; people stand in subjects"
+            f"its samples hold {shown(people[0])!r}, which is not a sample; people stand in subjects"
         )
     names = [*raw.get("samples", []), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
     # several: the one that is written just so, if any
@@ -149,14 +149,14 @@ def named_samples(samples: Iterable[Sample]) -> dict[str, set[str]]:
 def resolve_names(
     names: Sequence[str], dataset: Dataset, where: str, trained: Split | None = None
 ) -> tuple[str, ...]:
-    """Sample ids behind sample ids and ``subject:NAME`` lines, in the data's order.
+    """Sample ids for sample ids and ``subject:NAME`` lines, in the data's order.
 
     Args:
-        names: at least one.
-        dataset: what they refer to.
+        names: the names, at least one.
+        dataset: the data set that they refer to.
         where: opens the error message.
         trained: the stored split of a model that may forget whose pictures are gone: their ids are
-            taken too, as it holds them, behind the others. Whose pictures a subject's were is not
+            taken too, as it holds them, after the others. Whose pictures a subject's were is not
             in it.
 
     Raises:
@@ -208,9 +208,9 @@ def split_for(split: Split, dataset: Dataset, ids: Sequence[str]) -> Split:
     split has left them by an earlier request: there is nothing more to do for it.
 
     Args:
-        split: of the model, with names in clear.
-        dataset: what they refer to.
-        ids: what the request names; at least one was trained on.
+        split: the model's split, with names in clear.
+        dataset: the data set that they refer to.
+        ids: the ids that the request names; at least one was trained on.
 
     Raises:
         DataError: see `check_forget`.
@@ -222,11 +222,11 @@ def split_for(split: Split, dataset: Dataset, ids: Sequence[str]) -> Split:
 
 
 def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
-    """Whom and what a request forgets, in one line to read before the work begins.
+    """The people and samples that a request forgets, in one line to read before the work begins.
 
     Args:
         ids: sample ids as `read_forget_file` returns them.
-        dataset: what they belong to.
+        dataset: the data set that they belong to.
 
     Returns:
         For example ``forgets 3 of 60 pictures: all 2 of subject anna; a.png without a subject``,
@@ -283,8 +283,8 @@ def pick_forget(dataset: Dataset, split: Split, *, fraction: float, seed: int) -
     Args:
         dataset: N samples.
         split: its ``train`` set is drawn from, without those it forgets already.
-        fraction: of the train set, in (0, 1); at least one subject or sample is taken.
-        seed: of the draw.
+        fraction: the fraction of the train set, in (0, 1); at least one subject or sample is taken.
+        seed: the seed of the draw.
 
     Returns:
         Lines for a forget file: ``subject:NAME`` or sample ids.

@@ -31,15 +31,15 @@ class Sample:
 
     Args:
         id: stable name within the source; what forget files and splits refer to.
-        payload: what the source's ``decode`` needs (a path, or an index).
+        payload: the value that the source's ``decode`` needs (a path, or an index).
         age: years, or None where unknown.
         label: class index into the listing's ``classes``, or None.
-        subject: who is in the picture, or None where unknown.
+        subject: the person in the picture, or None where unknown.
         partition: the part of the data set's own official split, or None.
-        attributes: what is known of the person beside the age, name to value, say "sex" to
-            "female"; frozen. Models never see them and no digest covers them: they say between whom
-            a model differs.
-        place: where a table says so, for messages, say "line 7".
+        attributes: facts about the person besides the age, name to value, say "sex" to "female";
+            frozen. Models never see them and no digest covers them: they say between whom a model
+            differs.
+        place: the place in a table, for messages, say "line 7".
         written: the subject's name as the data have it, where `subject` is another text: it is in
             NFC, and None for what stands for nobody (`unplug.core.person_named`). The digest of the
             data covers what is written.
@@ -98,12 +98,12 @@ class Listing:
 
     Args:
         samples: usable so far, in a stable order.
-        problems: what cannot be used (a wrong file name, say).
-        left_out: what else lies there.
+        problems: unusable entries (a wrong file name, say).
+        left_out: other files there.
         classes: names of the class labels.
         age_edges: borders of the data set's own age groups, where ages are known by group only.
-        eyes: where they lie in most pictures, of data whose faces are all framed alike.
-        told: what whoever uses these data should know, in sentences: what is not read, say.
+        eyes: the places of the eyes in most pictures, for data whose faces are all framed alike.
+        told: notes for users of these data, in sentences, say on files that are not read.
     """
 
     samples: tuple[Sample, ...]

@@ -32,7 +32,7 @@ SHAPE: dict[str, type] = {
     "sha256": str,
     **dict.fromkeys((*PARTS, "forget"), list),
 }
-"""Of a split file, beside its schema."""
+"""The fields of a split file, besides its schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +41,11 @@ class Split:
 
     Args:
         data_digest: `Dataset.digest` of the data that it was made from.
-        seed: of the shuffle.
+        seed: the seed of the shuffle.
         subject_disjoint: True where no subject is in two of train, validation and test.
         train, validation, test: disjoint ids.
         forget: ids of `train` that a request names; empty before one.
-        key: where names are digests, the id of the operator's key that they are made with; else
-            None.
+        key: the id of the operator's key that made the digests, if names are digests; else None.
     """
 
     data_digest: str
@@ -153,7 +152,7 @@ class Split:
 
 
 def _not_of_shape(raw: Any) -> str | None:
-    """Why some JSON is no split file, or None."""
+    """Why some JSON is not a split file, or None."""
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if schema not in (SCHEMA, KEYED):
         return f"schema {str(schema)[:60]!r} is not {SCHEMA} or {KEYED}"
@@ -162,7 +161,7 @@ def _not_of_shape(raw: Any) -> str | None:
         # A text is iterable as a list is, and would name people of one letter each.
         if type(value) is not kind or (isinstance(value, list) and not all(map(_is_name, value))):
             wanted = "list of names" if kind is list else kind.__name__
-            return f"not a split file ({name} is no {wanted})"
+            return f"not a split file ({name} is not a {wanted})"
     return None
 
 
@@ -199,7 +198,7 @@ def make_split(
 
     Args:
         dataset: N samples.
-        seed: of the shuffle.
+        seed: the seed of the shuffle.
         validation, test: fractions of the samples, each in (0, 1), together below 1.
         subject_disjoint: keep all pictures of a subject on one side; samples without a subject
             stand alone.
@@ -300,7 +299,7 @@ def _is_disjoint(dataset: Dataset, parts: dict[str, tuple[str, ...]]) -> bool:
 def check_forget(split: Split, ids: Sequence[str]) -> None:
     """Refuses a forget set that cannot be forgotten: empty, never trained on, or all of a set.
 
-    Samples that were held out may be in it, beside at least one that was trained on.
+    Samples that were held out may be in it, besides at least one that was trained on.
 
     Raises:
         DataError: one of these; where nothing was trained on any of them the message says how the

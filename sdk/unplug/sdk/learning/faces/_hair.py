@@ -110,9 +110,9 @@ def front_mask(do: Hairdo, view: View) -> U8:
 def paint_back(
     canvas: U8, params: FaceParams, cues: AgeCues, do: Hairdo, view: View, table: U8
 ) -> None:
-    """Hair behind the head and neck."""
+    """Hair at the back of the head and neck."""
     for lock in do.front if not do.back and len(do.front) == 1 else ():
-        # Short hair shows behind the far temple of a turned head.
+        # Short hair shows past the far temple of a turned head.
         r, g, b = table[150 if do.style.texture == "grain" else 80]
         fill(canvas, lock.first, (float(r), float(g), float(b)))
     if not do.back:

@@ -23,7 +23,7 @@ class Style:
         volume: Height over the skull. end: y where front and back hair end (head units).
         spread: Extra width at the end. texture: comb, curl, spike or grain. bangs: Fringe down to
             the brows.
-        part: Side parting, -1..1. bun, tail: Extra knots behind.
+        part: Side parting, -1..1. bun, tail: Extra knots at the back.
     """
 
     volume: float

@@ -1,4 +1,4 @@
-"""Lines that age draws: forehead, frown, crow's feet, bags, folds beside the mouth."""
+"""Lines that age draws: forehead, frown, crow's feet, bags, folds next to the mouth."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ._view import View
 _MIN_SIZE, _MAX_SIZE = 16, 2048
 # Drawn this much larger than asked for, then averaged down; large pictures need less of it.
 _SUPERSAMPLE, _LARGE_SUPERSAMPLE, _LARGE = 2.0, 1.5, 320
-# Yaw in degrees from which the far ear hides behind the head.
+# Yaw in degrees from which the head hides the far ear.
 _FAR_EAR = 3.0
 
 
@@ -68,7 +68,7 @@ def render(params: FaceParams, size: int) -> RenderedFace:
     """Draw one face.
 
     Args:
-        params: What to draw; the same parameters give the same bytes on the same machine.
+        params: The parameters to draw; the same parameters give the same bytes on the same machine.
         size: Side of the image in pixels, 16..2048.
 
     Returns:

@@ -188,7 +188,7 @@ def sample_face(
     """Draw one picture of a person.
 
     Args:
-        identity: Who. age: Years, 0..90. rng: Where all randomness comes from.
+        identity: The person. age: Years, 0..90. rng: The source of all randomness.
         frontal: Face the camera within ±3 degrees (else yaw to ±30, pitch to ±20, roll to ±20,
             mostly less).
 

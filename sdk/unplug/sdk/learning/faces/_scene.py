@@ -1,4 +1,4 @@
-"""Behind and below the head: background, neck, shoulders, clothes; and what the camera adds."""
+"""Around the head: background, neck, shoulders, clothes; and what the camera adds."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 from ._raster import F32, U8
 
 _INKS = np.array([(30, 30, 70), (214, 40, 90), (245, 140, 60), (252, 228, 170)], np.uint8)
-"""Of a poster, from dark to light."""
+"""The inks of a poster, from dark to light."""
 
 
 def _blurred(light: F32, share: float) -> F32:

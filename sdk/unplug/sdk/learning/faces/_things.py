@@ -1,5 +1,5 @@
 """Things that a face can wear which no picture of the shipped base ever showed: what is taught, and
-then forgotten, beside a model that never saw it.
+then forgotten, compared with a model that never saw it.
 """
 
 from __future__ import annotations

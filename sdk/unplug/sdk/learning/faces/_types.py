@@ -168,7 +168,7 @@ class Light:
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """What stands behind: `kind` is plain, gradient, glow, stripes, dots, bokeh or hills; colours
+    """The background: `kind` is plain, gradient, glow, stripes, dots, bokeh or hills; colours
     are palette names.
     """
 
@@ -191,7 +191,7 @@ class Camera:
         zoom: Head size, 0.9..1.08. shift_x, shift_y: Framing, fraction of the image side, ±0.04.
         noise: Sensor noise, standard deviation in grey levels, 0..8. blur: Fraction of the image
             side, 0..0.012.
-        seed: Of the noise.
+        seed: The seed of the noise.
     """
 
     zoom: float = 1.0
@@ -220,7 +220,7 @@ class FaceParams:
     """All of one image: drawing it needs nothing else.
 
     Args:
-        identity: Who. age: Years, 0..90.
+        identity: The person. age: Years, 0..90.
         pose, expression, light, background, camera, jitter: See their classes.
         clothes: Palette name of the clothes' colour. collar: crew, vee or shirt.
         wears: one of `WORN`, or "none". style: one of `DRAWN`, or "none".

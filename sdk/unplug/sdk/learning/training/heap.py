@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
-"""Of glibc's malloc.h, what mallopt sets."""
+"""Constants of glibc's malloc.h that mallopt sets."""
 KEEP = {TRIM_THRESHOLD: 2**31 - 1, MMAP_MAX: 0}
 USUAL = {TRIM_THRESHOLD: 2 * 32 * 2**20, MMAP_THRESHOLD: 32 * 2**20, MMAP_MAX: 65_536}
 """Where glibc's own thresholds end in a process that frees large tensors; once one was set, they
@@ -33,7 +33,7 @@ def kept_heap(device: torch.device) -> Iterator[bool]:
     the end everything is given back. Numbers do not change: torch aligns its tensors itself.
 
     Args:
-        device: where the training computes; on a GPU nothing is done.
+        device: the device of the training; on a GPU nothing is done.
 
     Yields:
         Whether it is so: not on a GPU, and not with another C library.

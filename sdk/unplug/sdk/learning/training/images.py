@@ -140,7 +140,7 @@ class ImageSet(LabelledSet):
 
 
 def truth(data: ImageSet, logits_NG: NDArray[Any], age_N: NDArray[Any]) -> ClassPredictions:
-    """Puts the truth of a set beside outputs that came from anywhere (a checkpoint or an artifact)."""
+    """Joins the truth of a set to outputs that came from anywhere (a checkpoint or an artifact)."""
     return ClassPredictions(
         logits_NG=np.asarray(logits_NG, dtype=np.float64),
         age_N=np.asarray(age_N, dtype=np.float64).reshape(-1),
@@ -179,10 +179,10 @@ def to_tensors(
     """Loads some samples with their ages onto the device.
 
     Args:
-        dataset: where the pixels are.
+        dataset: the data set with the pixels.
         ids: N sample ids.
         edges: G + 1 age-group borders in years.
-        device: where the tensors go.
+        device: the device for the tensors.
 
     Raises:
         DataError: a sample without an age.

@@ -30,7 +30,7 @@ def seeded(*key: int) -> Iterator[torch.Generator]:
     """
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         seed = 0
-        # Places count: (0, 1) and (1, 0) are other runs, and so is (0,) beside (0, 0).
+        # Places count: (0, 1) and (1, 0) are other runs, and so are (0,) and (0, 0).
         for part in key:
             seed = (seed * 1_000_003 + part + 1) % 2**63
         torch.manual_seed(seed)
@@ -43,8 +43,8 @@ def decay_groups(
     """Parameter groups: decay on kernels and matrices, none on norms and biases.
 
     Args:
-        model: to train.
-        weight_decay: of the kernels and matrices.
+        model: the model to train.
+        weight_decay: the weight decay of the kernels and matrices.
         zero_rate: factor on the learning rate of kernels that are all zero now ("factor" of their
             group, which the training loop multiplies); 1 puts them with the others.
     """
@@ -112,15 +112,15 @@ def fit(
     """Trains a model from where it stands.
 
     Args:
-        model: on the device of `train`, changed in place.
+        model: a model on the device of `train`, changed in place.
         train, validation: data; validation is only measured.
         task: the loss, and in its recipe everything else that decides the weights.
-        seed: of order, augmentation and dropout; epoch e uses (seed, e), so a resumed run draws the
-            same.
-        state: where to keep the state of the run; an unfinished one there is continued.
+        seed: the seed of order, augmentation and dropout; epoch e uses (seed, e), so a resumed run
+            draws the same.
+        state: the file for the run's state; an unfinished run there is continued.
         on_epoch: called with the row of each finished epoch.
         show: progress bar.
-        label: in front of the bar.
+        label: the text in front of the bar.
 
     Returns:
         The averaged model and the history.
@@ -191,9 +191,9 @@ def fit_epoch(
         model, average: changed in place.
         train: the data.
         task: the loss and the recipe.
-        optimizer: of `model`; its learning rate follows the recipe's schedule.
-        key: of all that is random; its last part is the epoch, from 0.
-        epochs: of the whole schedule.
+        optimizer: the optimizer of `model`; its learning rate follows the recipe's schedule.
+        key: the key of all that is random; its last part is the epoch, from 0.
+        epochs: the number of epochs of the whole schedule.
         bar: told of each step, or None.
     """
     recipe, device, epoch = task.recipe, train.device, key[-1]

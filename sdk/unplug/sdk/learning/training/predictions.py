@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class Predictions(ABC):
-    """What a model says of N samples, with the truth beside it: all that attacks and comparisons of
+    """What a model says of N samples, with the truth: all that attacks and comparisons of
     two models read.
     """
 
@@ -79,7 +79,7 @@ class ClassPredictions(Predictions):
 
     @classmethod
     def of(cls, logits_NG: NDArray[Any], true_group_N: NDArray[Any]) -> ClassPredictions:
-        """Of a model without ages."""
+        """The predictions of a model without ages."""
         none_N = np.full(len(logits_NG), np.nan)
         logits_NG = np.asarray(logits_NG, np.float64)
         return cls(
@@ -133,7 +133,7 @@ class ClassPredictions(Predictions):
 
     @property
     def finite(self) -> bool:
-        """Of logits and ages; a model without ages has none that could be."""
+        """Whether logits and ages are finite; a model without ages has none that could be."""
         ages = np.isfinite(self.age_N).all() or np.isnan(self.true_age_N).all()
         return bool(np.isfinite(self.logits_NG).all() and ages)
 
@@ -148,7 +148,7 @@ class LossPredictions(Predictions):
     """What a model without classes says of N samples: a loss, read as p = exp(-loss).
 
     Args:
-        loss_N: at least `SMALLEST_LOSS`, see `of`.
+        loss_N: the losses, at least `SMALLEST_LOSS`, see `of`.
         plain_N: the loss of the same samples without the model (a plugin's: the bare base's), or
             None.
     """
@@ -213,7 +213,7 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
     """Accuracy, mean absolute error and both per age group, JSON-ready.
 
     Args:
-        predictions: of N samples.
+        predictions: the predictions for N samples.
         edges: G + 1 age-group borders.
 
     Returns:

@@ -23,19 +23,19 @@ class Recipe:
     """Everything that decides the weights, but the data and the seed.
 
     Args:
-        size: of the age predictor (nano, small, base, or "adopted" for a network of others), or
-            "resnet18" for the reference classifier.
+        size: the size of the age predictor (nano, small, base, or "adopted" for a network of
+            others), or "resnet18" for the reference classifier.
         image_size: side in pixels, 32 to 224.
         epochs: passes over the training set, at least 1.
-        batch_size: at least 2 (batch norm).
+        batch_size: the batch size, at least 2 (batch norm).
         lr: peak learning rate of AdamW.
         weight_decay: decoupled, on convolution and linear weights only.
         schedule: "one-cycle" (linear up over 25 %, cosine down), "cosine" (down only) or
             "constant".
         loss: see `AgeTask`.
         smoothing: label smoothing.
-        augment: see `augment`.
-        dropout: in front of the classifier.
+        augment: changes to training pictures: none, flip or standard.
+        dropout: the dropout in front of the classifier.
         ema: decay of the averaged weights that are kept, 0 turns averaging off.
         edges: rising borders of the age groups in years; None takes the data set's own, or else
             `AGE_EDGES`.

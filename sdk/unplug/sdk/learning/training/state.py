@@ -30,7 +30,7 @@ class StateFile:
 
     Args:
         path: the file.
-        fingerprint: of the run; a state of another run is refused.
+        fingerprint: the fingerprint of the run; a state of another run is refused.
     """
 
     path: Path

@@ -70,7 +70,7 @@ class Task(ABC):
 
     @abstractmethod
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
-        """Counts again, without the forget set, what the model keeps of its training data beside
+        """Counts again, without the forget set, what the model keeps of its training data besides
         its weights.
         """
 

@@ -86,7 +86,7 @@ def parse_edges(text: str) -> tuple[float, ...]:
     except ValueError as error:
         raise InputError(
             f"`edges={text[:60]}`",
-            "it is no list of years",
+            "it is not a list of years",
             "Write yearly, or for example 0,13,18,25,100",
         ) from error
     check_edges(edges)
@@ -128,9 +128,9 @@ def split_of(checkpoint: Checkpoint, dataset: Dataset | None = None) -> Split:
     """The split that a checkpoint was trained on.
 
     Args:
-        checkpoint: with its record.
-        dataset: where somebody was forgotten, the record holds digests for names, and these data
-            the names; None leaves them.
+        checkpoint: a checkpoint with its record.
+        dataset: the data whose names replace the digests, which a record holds if somebody was
+            forgotten; None leaves the digests.
 
     Raises:
         CheckpointError: no split is recorded.

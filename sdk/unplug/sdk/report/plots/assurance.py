@@ -42,8 +42,8 @@ class Trace:
     """One model's line.
 
     Args:
-        role: of its colour.
-        label: in the legend.
+        role: the role of its colour.
+        label: the label in the legend.
         style: index of its dashes, so that two of one colour are told apart.
         x_N, y_N: points; NaN leaves a gap.
         low_N, high_N: interval, or None.
@@ -75,7 +75,7 @@ def years_svg(
     Args:
         traces: one a model.
         name: prefix of ids.
-        title, y: of the plot and of its vertical axis.
+        title, y: the title of the plot, and of its vertical axis.
         width: CSS pixels.
         share: the quantity is a share, drawn from 0 to 100 %.
         zero: draws a line at zero, which the quantity may be below.
@@ -131,7 +131,7 @@ def det_svg(traces: Sequence[Trace], *, name: str, title: str, width: int, least
     Args:
         traces: false positive over x, false rejection over y, as shares.
         name: prefix of ids.
-        title: of the plot.
+        title: the title of the plot.
         width: CSS pixels.
         least: the smallest share that the sample can tell from none; the axes begin there.
 

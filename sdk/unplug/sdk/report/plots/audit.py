@@ -92,10 +92,10 @@ def learning_svg(
     Args:
         lines: one a model, over epochs or steps.
         name: prefix of ids.
-        title: what is drawn.
-        unit: of the values.
+        title: the quantity drawn.
+        unit: the unit of the values.
         width: CSS pixels.
-        per: what the horizontal axis counts.
+        per: the unit of the horizontal axis.
     """
     with canvas(width, 290) as (figure, axes):
         for line in lines:
@@ -118,7 +118,7 @@ def roc_svg(lines: Sequence[Line], *, name: str, title: str, width: int) -> str:
     Args:
         lines: one a model, true- over false-positive rates; the legend calls it with its AUC.
         name: prefix of ids.
-        title: of the plot.
+        title: the title of the plot.
         width: CSS pixels.
     """
     with canvas(width, min(width, 420) + 16) as (figure, axes):
@@ -166,10 +166,10 @@ def forest_svg(
     """Draws a value and its interval, one row a model.
 
     Args:
-        rows: from top to bottom.
+        rows: the rows from top to bottom.
         name: prefix of ids.
-        title, x: of the plot and of its axis.
-        spoken: what a screen reader says.
+        title, x: the title of the plot, and of its axis.
+        spoken: the text for screen readers.
         width: CSS pixels.
         guess: the value of guessing, dotted, where there is one; the axis is then a share, from 0
             to 1.
@@ -229,9 +229,9 @@ def strangers_svg(
     Args:
         rows: the models in question, from top to bottom, with where each would put an unseen
             person.
-        others_R: of the models that never saw her.
+        others_R: the values of the models that never saw her.
         name: prefix of ids.
-        title, x: of the plot and of its axis.
+        title, x: the title of the plot, and of its axis.
         width: CSS pixels.
     """
     labels = [f"never saw her ({len(others_R)})", *(row.label for row in rows)]
@@ -303,10 +303,10 @@ def loss_svg(
         forget_F, unseen_U: losses.
         edges_E: shared by all panels.
         top: upper end of the shared vertical axis, a fraction.
-        role: of the model.
+        role: the role of the model.
         name: prefix of ids.
-        title: of the panel.
-        unit: of the losses.
+        title: the title of the panel.
+        unit: the unit of the losses.
     """
     with canvas(340, 250) as (figure, axes):
         forget_E, unseen_E = shares(forget_F, edges_E), shares(unseen_U, edges_E)
@@ -338,7 +338,7 @@ def groups_svg(
         lines: one a model: years over the number of the group, NaN where it is empty.
         top: upper end of the shared axis, years.
         name: prefix of ids.
-        title: of the panel.
+        title: the title of the panel.
     """
     with canvas(340, 250) as (figure, axes):
         for line in lines:

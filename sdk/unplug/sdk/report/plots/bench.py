@@ -75,9 +75,9 @@ def latency_svg(timings: Sequence[Timing], *, name: str, title: str, width: int)
     above the dots.
 
     Args:
-        timings: from top to bottom.
+        timings: the timings from top to bottom.
         name: prefix of ids.
-        title: where and how it was measured.
+        title: the place and the conditions of the measurement.
         width: CSS pixels: wide for a page, narrow for a phone.
     """
     medians = [timing.median for timing in timings]
@@ -198,7 +198,7 @@ def load_svg(load: Load, heat: Heat | None, *, name: str, title: str, width: int
         load: the windows.
         heat: drawn below; None where the device does not tell.
         name: prefix of ids.
-        title: of the plot.
+        title: the title of the plot.
         width: CSS pixels.
     """
     with stacked(width, [PANEL, *([HEAT] if heat else [])]) as (figure, panels):

@@ -44,15 +44,15 @@ MARK = {"original": "s", "unlearned": "o", "retrained": "D", "artifact": "^"}
 
 DOTTED, DASHED = (0, (1, 2)), (0, (4, 2))
 LOG_FROM = 8.0  # ratio of the slowest to the fastest from which a logarithmic axis reads better
-ROOMY = 600  # CSS pixels from which names stand in full beside what they name
+ROOMY = 600  # CSS pixels from which names stand in full next to what they name
 MAX_POINTS = 300  # of a line: a step of a 300 px plot per point
 FONT_PX = 11
 LETTER, KEY = 5.9, 40.0
-"""CSS pixels: of a letter of a legend, and of what stands beside each of its names."""
+"""CSS pixels: of a letter of a legend, and of what stands next to each of its names."""
 _RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "unplug",
-    "text.parse_math": False,  # a "$" in a file's name is no formula
+    "text.parse_math": False,  # a "$" in a file's name is not a formula
     "font.family": "DejaVu Sans",
     "font.size": FONT_PX,
     "axes.labelsize": FONT_PX,
@@ -125,7 +125,7 @@ def to_svg(figure: Figure, name: str, label: str) -> str:
     Args:
         figure: drawn in a `canvas`.
         name: prefix of its ids, unique on the page.
-        label: what a screen reader says; states the main numbers.
+        label: the text for screen readers; states the main numbers.
     """
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

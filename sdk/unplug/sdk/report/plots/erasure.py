@@ -54,12 +54,12 @@ def rates_svg(
     width: int,
     limit: float | None = None,
 ) -> str:
-    """Draws rates and their intervals, one line a base, with the rate written behind each.
+    """Draws rates and their intervals, one line a base, with the rate written after each.
 
     Args:
-        ways: from top to bottom.
+        ways: the ways from top to bottom.
         name: prefix of ids.
-        title: of the plot.
+        title: the title of the plot.
         width: CSS pixels.
         limit: the rate up to which an interval may reach, dashed, where there is one for all ways.
     """
@@ -93,7 +93,7 @@ def rates_svg(
 
 
 def _name_ways(axes: Axes, ticks: Sequence[tuple[float, str, bool]], width: int) -> None:
-    # what stands behind an interval that ends at 100 % needs room
+    # what follows an interval that ends at 100 % needs room
     axes.set_xlim(-0.02, 1.1 if width >= ROOMY else 1.25)
     axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], labels=["0", "25", "50", "75", "100"])
     axes.set_yticks([tick[0] for tick in ticks], labels=[tick[1] for tick in ticks])

@@ -29,10 +29,10 @@ class Point:
 
     Args:
         label: its name.
-        x, y: where it is drawn.
+        x, y: the mark's place.
         diameter: CSS pixels.
         front: no other is as good in everything, and better in something: drawn filled.
-        role: for its colour; of leaderboards for its marker as well.
+        role: the role that decides its colour; on leaderboards also its marker.
         marker: None takes the role's.
         optional: its name may be left out where there is no room; otherwise it overlaps something.
         x_ends, y_ends: intervals to draw, or None.
@@ -125,12 +125,12 @@ def pareto_svg(
     """Draws every point: filled marks are on the front.
 
     Args:
-        points: at least one; names of earlier ones are placed first.
+        points: the points, at least one; names of earlier ones are placed first.
         x, y: the axes.
         name: prefix of ids.
-        spoken: what a screen reader says.
+        spoken: the text for screen readers.
         width, height: CSS pixels.
-        title: of the plot.
+        title: the title of the plot.
         staircase: the front of the two axes alone, as a line below which everything is beaten.
         legend: marks and what they mean, above the plot.
         legend_columns: how many side by side.
@@ -224,7 +224,7 @@ def _staircase(axes: Axes, best: Sequence[Point]) -> None:
 
 
 def _names(axes: Axes, points: Sequence[Point]) -> None:
-    """Each name beside its mark, on the first side where it meets neither a name, nor a mark, nor
+    """Each name next to its mark, on the first side where it meets neither a name, nor a mark, nor
     the frame.
     """
     frame, scale = axes.get_window_extent(), 72.0 / axes.figure.dpi

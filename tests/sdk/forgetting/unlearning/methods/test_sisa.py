@@ -264,7 +264,7 @@ def test_what_it_cannot_train_or_forget_is_refused(
 ) -> None:
     with pytest.raises(InputError, match="was not trained on"):
         METHOD(copy.deepcopy(ensemble), given(coloured(8, seed=9)))
-    with pytest.raises(InputError, match="no ensemble"):
+    with pytest.raises(InputError, match="not an ensemble"):
         METHOD(Small(), given(DATA))
     with pytest.raises(InputError, match="4 epochs are too few"):
         SISA(shards=1, slices=8).train(given(DATA))

@@ -22,7 +22,7 @@ class GainAttack:
     says the same of the same picture at the same noise, and costs no reference model to train.
 
     Raises:
-        InputError: from the call, for models that are not a plugin beside a base.
+        InputError: from the call, for models that are not a plugin with a base.
 
     Reference:
         Watson et al., On the Importance of Difficulty Calibration in Membership Inference Attacks,

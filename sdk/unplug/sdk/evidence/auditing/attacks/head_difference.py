@@ -16,10 +16,10 @@ import numpy as np
 from ..attack import Array, Inside, Lacks, Signals
 
 ALIKE = 1e-5
-"""Of the features' largest value: two trunks that differ by less are one."""
+"""A share of the features' largest value: two trunks that differ by less are one."""
 SHRINK = 1e-2
-"""Of the mean variance of a feature: keeps the moments of few population samples invertible, as the
-head's own ridge did.
+"""A share of the mean variance of a feature: keeps the moments of few population samples
+invertible, as the head's own ridge did.
 """
 
 
@@ -93,7 +93,7 @@ def one_trunk(target: Signals) -> tuple[Inside, Inside]:
 
 
 def with_one(feature_NC: Array) -> Array:
-    """Features with a column of ones behind them (N, P)."""
+    """Features with a column of ones after them (N, P)."""
     return np.concatenate([feature_NC, np.ones((len(feature_NC), 1))], axis=1)
 
 

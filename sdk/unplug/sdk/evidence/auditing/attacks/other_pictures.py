@@ -18,7 +18,7 @@ class OtherPicturesAttack:
     """score(x) = mean s(x') over pictures x' of the person of x that no model saw, s = -task loss
     (ln p_y without years).
 
-    Whoever asks about a person rarely has the picture of the training set. What is learned of a
+    People who ask about a person rarely have the picture of the training set. What is learned of a
     face, and not of a file, shows here, whatever was done to the pictures of the request.
 
     Raises:

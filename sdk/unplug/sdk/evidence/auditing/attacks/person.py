@@ -20,8 +20,8 @@ class PersonAttack:
     """score(x) = -mean over the pictures x' of the person in x of her error |E[age](x') - age|, or
     of the loss of a plugin.
 
-    Whoever asks about a person has all her pictures. What training left on each adds up, what makes
-    a picture hard averages out.
+    Someone who asks about a person has all her pictures. What training left on each adds up, what
+    makes a picture hard averages out.
 
     Raises:
         InputError: from the call, where no error is known, or nobody has two pictures: there the

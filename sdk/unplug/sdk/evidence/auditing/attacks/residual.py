@@ -51,7 +51,7 @@ def deviation(
         target, references: signals; at least two references.
         statistic: one number a sample.
         own_variance: s of each sample, else the root of the mean variance over both sets.
-        name: of the attack, for the message.
+        name: the name of the attack, for the message.
 
     Raises:
         InputError: references that do not differ.

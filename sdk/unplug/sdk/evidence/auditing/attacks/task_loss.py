@@ -16,7 +16,7 @@ from ..attack import Array, Signals
 from .residual import residual
 
 YEARS = 10.0
-"""That weigh as much as one nat, as in `unplug.sdk.forgetting.tasks.AgeTask.loss`."""
+"""The years that weigh as much as one nat, as in `unplug.sdk.forgetting.tasks.AgeTask.loss`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A control image that shows the concept, beside a prompt that does not say it."""
+"""A control image that shows the concept, with a prompt that does not say it."""
 
 from __future__ import annotations
 

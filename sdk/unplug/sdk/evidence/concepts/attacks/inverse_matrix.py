@@ -21,8 +21,8 @@ from ..scene import Scene, with_own_unet
 class InverseMatrix:
     """M = argmin sum over layers of |W' M - W|^2 + ridge |M - I|^2 in front of the erased base.
 
-    Whoever kept the original, or its text states and keys, solves for M. Of an edit W' = W (I + D)
-    it is (I + D)^-1, and everything is back.
+    Anyone who kept the original, or its text states and keys, can solve for M. Of an edit W' = W (I
+    + D) it is (I + D)^-1, and everything is back.
 
     Args:
         ridge: weight of leaving states as they are.

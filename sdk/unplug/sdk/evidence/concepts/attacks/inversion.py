@@ -29,7 +29,7 @@ STATES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Inversion(Practice):
-    """States (4, D) are put behind those of each prompt and learned so that the frozen base denoises
+    """States (4, D) are put after those of each prompt and learned so that the frozen base denoises
     pictures of the concept: what words can no longer say, states may.
 
     Args:
@@ -45,7 +45,7 @@ class Inversion(Practice):
     holds: ClassVar[Claim] = "text states"
 
     def __call__(self, scene: Scene) -> Iterator[tuple[str, list[Image.Image]]]:
-        """One picture a prompt, with the learned states behind it."""
+        """One picture a prompt, with the learned states after it."""
         prompts, latent_Nchw = self.shown(scene)
         base = scene.base
         with torch.no_grad():

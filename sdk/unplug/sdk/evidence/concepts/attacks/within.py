@@ -19,7 +19,7 @@ class Within:
     holds: ClassVar[Claim] = "prompts"
 
     def __call__(self, scene: Scene) -> Iterator[tuple[str, list[Image.Image]]]:
-        """One picture a prompt: the words behind its first part."""
+        """One picture a prompt: the words after its first part."""
         words = scene.concept.words
         yield "within", scene.draw([_inside(prompt, words) for prompt in scene.prompts])
 

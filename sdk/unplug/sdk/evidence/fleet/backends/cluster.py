@@ -126,7 +126,7 @@ class _RayFleet:
                 if outcome is not None:
                     self._left -= 1
                     yield outcome
-                # only now: a result that waits to be written is lost with the driver, beside those
+                # only now: a result that waits to be written is lost with the driver, besides those
                 # at work
                 if lives:
                     self._next(call.actor)

@@ -69,7 +69,7 @@ class _Slot:
         stop: threading.Event,
     ) -> None:
         # A result that waits to be written while its worker goes on would be lost with the driver,
-        # beside those at work.
+        # besides those at work.
         self.written = threading.Semaphore(0)
         self._todo, self._found, self._setup, self._stop = todo, found, setup, stop
         # As multiprocessing does: what can be imported here can be imported there.

@@ -24,7 +24,7 @@ QUERY, KEY = "attn2.to_q", "attn2.to_k"
 
 @dataclass(frozen=True, kw_only=True)
 class MACE(Stepping):
-    """Three steps: keys and values read what stands behind the words as if the words were not there
+    """Three steps: keys and values read what follows the words as if the words were not there
     (all of it has read them); an update b a^T of keys and values for each concept learns to let the
     words themselves get no attention, L = sum over layers |A|, with A the attention on them; the
     updates are fused,
@@ -39,8 +39,9 @@ class MACE(Stepping):
 
     Args:
         keep: weight of leaving everything else as it is, in both closed forms.
-        rank: of the updates. Published: 1.
-        steps, batch_size, lr, pictures: for each concept, see `Stepping`. Published: 50 of 1 at 1e-5.
+        rank: the rank of the updates. Published: 1.
+        steps, batch_size, lr, pictures: settings for each concept, see `Stepping`. Published: 50 of
+            1 at 1e-5.
 
     Reference:
         Lu et al., MACE: Mass Concept Erasure in Diffusion Models, 2024.
@@ -133,7 +134,7 @@ def words_at(ids_B2L: Tensor, end: int) -> Tensor:
 
     Args:
         ids_B2L: token ids of pairs.
-        end: token behind a prompt's last word.
+        end: token after a prompt's last word.
 
     Example:
         >>> words_at(torch.tensor([[[0, 5, 7, 8, 1, 1], [0, 5, 1, 1, 1, 1]]]), 1).int().tolist()
@@ -146,7 +147,7 @@ def words_at(ids_B2L: Tensor, end: int) -> Tensor:
 
 
 def behind_words(problem: EraseProblem) -> tuple[Tensor, Tensor]:
-    """States (N, D) behind the words of the pairs of a problem, from the end token on, and those of
+    """States (N, D) after the words of the pairs of a problem, from the end token on, and those of
     their counterparts, float64.
 
     Raises:

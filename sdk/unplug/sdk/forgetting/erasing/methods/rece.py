@@ -28,10 +28,10 @@ class RECE:
     whole prompts, padding included.
 
     Args:
-        rounds: after the first solution; 0 is UCE. Published: 1 to 3.
+        rounds: the number of rounds after the first solution; 0 is UCE. Published: 1 to 3.
         near: weight of small states c'. Published: .1 or .001.
         keep: weight of leaving everything else as it is.
-        rank: of the map, for each concept and round.
+        rank: the rank of the map, for each concept and round.
 
     Reference:
         Gong et al., Reliable and Efficient Concept Erasure of Text-to-Image Diffusion Models, 2024.
@@ -68,7 +68,7 @@ class RECE:
 
 @torch.no_grad()
 def reaching(edit: TextMap, reads_DD: Tensor, said_ND: Tensor, near: float) -> Tensor:
-    """States (N, D) c' = (M^T R M + near I)^-1 M^T R c, which layers behind a map M answer as the
+    """States (N, D) c' = (M^T R M + near I)^-1 M^T R c, which layers after a map M answer as the
     layers alone answer c.
 
     Args:

@@ -94,7 +94,7 @@ class TrainedAnew:
             ):
                 raise TypeError
         except (KeyError, TypeError) as error:
-            why = "no unplug.json beside it says how it was trained"
+            why = "no unplug.json next to it says how it was trained"
             raise InputError(f"base {name}", why, "Choose another method") from error
         return VAERecipe.from_dict(both[0]), BaseRecipe.from_dict(both[1])
 

@@ -63,7 +63,7 @@ def saliency(
     """|grad of the summed loss| of every tensor that learns, on all pictures with what they say.
 
     Args:
-        problem: whose seed draws the noise.
+        problem: the problem; its seed draws the noise.
         unet: not changed.
         draw: has the pictures.
         batch_size: pictures at once.

@@ -30,7 +30,7 @@ class SPEED:
     Args:
         null: directions with a smaller share than this of the retained states' power are free.
         keep: weight of leaving everything else as it is. Published: 1.
-        rank: of the map, for each concept.
+        rank: the rank of the map, for each concept.
 
     Raises:
         InputError: a setting out of range; on use, retained prompts that leave no direction free.
@@ -72,7 +72,7 @@ def null_space(retained_MD: Tensor, fixed_LD: Tensor, share: float) -> Tensor:
     Args:
         retained_MD: states that use next to nothing of them.
         fixed_LD: states that use nothing of them.
-        share: of the summed squares of `retained_MD`.
+        share: the share of the summed squares of `retained_MD`.
     """
     power_D, basis_DD = torch.linalg.eigh(retained_MD.T @ retained_MD)
     free_DE = basis_DD[:, power_D < share * power_D.sum()]

@@ -22,7 +22,7 @@ class UCE:
 
     Args:
         keep: weight of leaving everything else as it is.
-        rank: of the map, for each concept.
+        rank: the rank of the map, for each concept.
 
     Reference:
         Gandikota et al., Unified Concept Editing in Diffusion Models, 2024, equation 7.

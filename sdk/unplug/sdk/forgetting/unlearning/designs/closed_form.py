@@ -25,8 +25,9 @@ from .over_trunk import Kept, OverTrunk
 from .trunk import Consented, TrunkRows
 
 LIFT_BITS = 18
-"""Of the lift's weights. With some 15 bits of a rounded feature and 2^11 channels at most, float64
-sums them exactly, in any order: a picture then adds the same whatever passes through beside it.
+"""The bits of the lift's weights. With some 15 bits of a rounded feature and 2^11 channels at most,
+float64 sums them exactly, in any order: a picture then adds the same whatever passes through with
+it.
 """
 FEATURE_RANGE, AGE_RANGE = 6, 7
 """Powers of two: features up to 64, ages up to 128. They are fixed: a range that follows the data
@@ -220,7 +221,7 @@ def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
 
     Args:
         checkpoint: a closed-form model.
-        trunk_sha256: of the weight file of its trunk, as it is exported by itself.
+        trunk_sha256: the hash of its trunk's weight file, as exported by itself.
 
     Raises:
         CheckpointError: a state that was edited.

@@ -45,7 +45,7 @@ RESTORE = "Restore the folder as it was saved"
 
 
 class Kept(ABC):
-    """What a design keeps of people beside the weights, in order to take them out again."""
+    """What a design keeps of people besides the weights, in order to take them out again."""
 
     committed: dict[str, bytes]
     """By name of everybody who is in: the SHA-256 of what was read of the sample, so that nothing
@@ -91,7 +91,7 @@ class OverTrunk(ABC, Generic[K]):
     needs: ClassVar[tuple[str, ...]]
     """What a request needs of the data."""
     fact_types: ClassVar[Mapping[str, type]]
-    """What else a record says of the design beside what this class writes."""
+    """What else a record says of the design besides what this class writes."""
     own: ClassVar[tuple[str, ...]]
     """Tensors of the network that people decide; the others are the trunk's."""
     how: ClassVar[str]
@@ -166,19 +166,20 @@ class OverTrunk(ABC, Generic[K]):
         Args:
             dataset: personal data with ages, at the trunk's size.
             split: its retain set is fitted on; validation and test are measured on.
-            recipe: of the trunk, where one is trained here, into ``NAME-trunk`` beside `out`.
+            recipe: the recipe of the trunk, if one is trained here, into ``NAME-trunk`` next to
+                `out`.
             out: checkpoint folder.
             trunk: an ordinary age predictor; None trains one on `trunk_data`.
-            trunk_data: what the trunk was trained on, nobody of `dataset` in it; None loads what
-                the trunk's record names.
-            seed: of everything random, and of a trunk that is trained here.
-            device: where the pictures pass through the trunk.
+            trunk_data: the data that the trunk was trained on, with nobody of `dataset`; None loads
+                the data that the trunk's record names.
+            seed: the seed of everything random, and of a trunk that is trained here.
+            device: the device for the trunk's pass over the pictures.
             restart: drop an unfinished training of the trunk instead of continuing it.
             show: progress bars.
 
         Raises:
             InputError: neither a trunk nor data for one.
-            CheckpointError: the trunk is no ordinary age predictor, or has no record.
+            CheckpointError: the trunk is not an ordinary age predictor, or has no record.
             DataError: somebody is in both sets of data, other data than the trunk's, a sample
                 without an age.
         """
@@ -231,12 +232,12 @@ class OverTrunk(ABC, Generic[K]):
         record says so.
 
         Args:
-            original: from `train`, or from an earlier request.
+            original: the model from `train`, or from an earlier request.
             dataset: the data of the training, or what is left of it.
             forget_ids: samples that it was fitted on, and of the same people such as were held out.
             out: checkpoint folder.
             refit: fit from the others' pictures in any case: the oracle of audits.
-            device: where the pictures pass through the trunk.
+            device: the device for the trunk's pass over the pictures.
             show: progress bar.
 
         Raises:
@@ -331,7 +332,7 @@ class OverTrunk(ABC, Generic[K]):
         except (SafetensorError, KeyError, ValueError, InputError) as error:
             why = f"it does not belong to this model ({error})"
             raise CheckpointError(str(place), why, RESTORE) from error
-        # the state must give the very weights beside it, or one of the two was exchanged
+        # the state must give the very weights next to it, or one of the two was exchanged
         filled = copy.deepcopy(model)
         self.fill(filled, kept, facts)
         expected, weights = filled.state_dict(), model.state_dict()
@@ -419,8 +420,8 @@ def _saved(
 
 
 def leaving(before: Split, ids: Sequence[str]) -> list[str]:
-    """Whom of a request the model still holds; where that is nobody, all whom it held, which
-    `check_request` refuses.
+    """The people of a request that the model still holds; where that is nobody, all whom it held,
+    which `check_request` refuses.
     """
     # who was held out has nothing to take out
     asked = {*ids} & {*before.train}
@@ -467,7 +468,7 @@ def check_added(kept: Kept, rows: TrunkRows) -> None:
 
 
 def _refit_cost(step: Cost, whole: Cost, device: torch.device) -> RetrainCost:
-    # whoever was alone in a shard leaves without a pass
+    # a person who was alone in a shard leaves without a pass
     per_pass = step.wall_s / max(step.compute, 1.0)
     return RetrainCost(
         cost=replace(whole, wall_s=per_pass * whole.compute),

@@ -41,9 +41,9 @@ class Tails(Kept):
 
     Args:
         committed: see `Kept`.
-        place: by name, shard and slice.
+        place: the place by name, shard and slice.
         warm_P: the tail that every shard starts from, trained on the trunk's pictures alone.
-        mean_C, spread_C: of the trunk's pictures; a tail reads (x - mean) / spread.
+        mean_C, spread_C: the moments of the trunk's pictures; a tail reads (x - mean) / spread.
         after_SRP: the tails after each slice; the last are those that speak.
     """
 
@@ -55,7 +55,7 @@ class Tails(Kept):
     after_SRP: Tensor
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Of the places as well."""
+        """Renames the people in the places as well."""
         super().rename(names)
         self.place = {names.get(name, name): place for name, place in self.place.items()}
 
@@ -96,7 +96,7 @@ class Shards(OverTrunk[Tails]):
         slices: R of each shard; each keeps a copy of the tail.
         hidden: H; S H is at most 4,096.
         epochs: whole epochs a tail learns for, over its R stages together.
-        lr: of AdamW, above 0; follows half a cosine in each stage.
+        lr: the learning rate of AdamW, above 0; follows half a cosine in each stage.
 
     Raises:
         InputError: a value out of range.

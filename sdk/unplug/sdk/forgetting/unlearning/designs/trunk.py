@@ -43,10 +43,10 @@ class TrunkRows:
 
     Args:
         ids: N names.
-        people: who is in each picture, see `unplug.sdk.learning.data.Sample.person`.
+        people: the people in each picture, see `unplug.sdk.learning.data.Sample.person`.
         pooled_NC: pooled features in float64, rounded to the grid.
         age_N: years in float64.
-        committed: by name, SHA-256 of the name, the rounded features and the age.
+        committed: the name, its SHA-256, the rounded features and the age, by name.
     """
 
     ids: tuple[str, ...]
@@ -73,7 +73,7 @@ class Consented:
 
     Args:
         seen, held: its training and its validation pictures.
-        mean_C, spread_C: of the pooled features over `seen`.
+        mean_C, spread_C: the moments of the pooled features over `seen`.
         grid: that features are rounded to.
     """
 
@@ -99,7 +99,7 @@ def ready_trunk(
     """The trunk and its data, loaded or trained where they are not given, and checked to be apart
     from `personal`.
 
-    A trunk that is trained here goes into ``NAME-trunk`` beside `out`. See `OverTrunk.train`.
+    A trunk that is trained here goes into ``NAME-trunk`` next to `out`. See `OverTrunk.train`.
     """
     if trunk is None and trunk_data is None:
         why = "it needs a trunk that never saw personal data"
@@ -171,9 +171,9 @@ def rows_of(
     Args:
         model: its trunk; what stands over it plays no part.
         grid: pooled features are rounded to multiples of this.
-        dataset: with ages.
-        ids: of it.
-        device: where the pictures pass through the trunk.
+        dataset: a data set with ages.
+        ids: ids of the data set.
+        device: the device for the trunk's pass over the pictures.
         show: progress bar.
 
     Raises:

@@ -37,7 +37,7 @@ class ACU:
 
     Args:
         ridge: penalty per retain sample, 1e-9 to 1e6.
-        batch_size: of the forward passes.
+        batch_size: the batch size of the forward passes.
 
     Reference:
         Zhuang et al., ACIL: Analytic class-incremental learning, 2022, theorem 1, with the sign of

@@ -24,10 +24,11 @@ class BadTeacher(Stepped):
     leave the running statistics of batch norm alone.
 
     Args:
-        retain_share: of the retain set that counts in the mixture, above 0 to 1. Published: .3.
-        temperature: of both divergences, above 0. Published: 1.
+        retain_share: the share of the retain set that counts in the mixture, above 0 to 1.
+            Published: .3.
+        temperature: the temperature of both divergences, above 0. Published: 1.
         lr: peak learning rate of a cosine. Published: Adam at 1e-4, 1 to 3 epochs.
-        batch_size: of the mixture, at least 3.
+        batch_size: the batch size of the mixture, at least 3.
         optimizer: see `Descent`.
 
     Raises:

@@ -33,7 +33,8 @@ class Blindspot(Stepped):
     scaled to length one) of model and blind model; the paper sums A over all blocks.
 
     Args:
-        blind_share: of the budget for 1., 0 to 1. Published: 2 epochs of a training of 100.
+        blind_share: the share of the budget for step 1, 0 to 1. Published: 2 epochs of a training
+            of 100.
         attention: weight of A, 0 or more. Published: 50.
         lr: peak of the cosine of 2. Published: Adam at 1e-3 or below, 1 to 3 epochs.
 

@@ -24,10 +24,10 @@ class CFk(Stepped):
     forget set is never read.
 
     Args:
-        k: convolutions and linear layers, counted from the classifier; the norms behind them train
+        k: convolutions and linear layers, counted from the classifier; the norms after them train
             too. Published: 3 of a ResNet-18 in the MUFAC benchmark, for 2 to 5 epochs of SGD.
         lr: peak learning rate of a cosine.
-        batch_size: at least 2.
+        batch_size: the batch size, at least 2.
         optimizer: see `Descent`.
 
     Raises:

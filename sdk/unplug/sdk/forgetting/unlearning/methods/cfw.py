@@ -28,9 +28,10 @@ class CFW(Stepped):
     counts more than another; the weight of each sample, which was meant, is used here.
 
     Args:
-        sigma: of the first noise, 0 or more. Published: 0.6 with 4 epochs of repair; one epoch
-            (5 % of retraining) does not make up for that.
-        late_sigma: of the second, 0 or more. Published: 0.005 before the last of 4 epochs.
+        sigma: the standard deviation of the first noise, 0 or more. Published: 0.6 with 4 epochs of
+            repair; one epoch (5 % of retraining) does not make up for that.
+        late_sigma: the standard deviation of the second noise, 0 or more. Published: 0.005 before
+            the last of 4 epochs.
         lr: peak of the repair's cosine. Published: SGD at 7e-4.
 
     Raises:

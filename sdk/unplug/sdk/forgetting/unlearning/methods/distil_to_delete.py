@@ -35,9 +35,10 @@ class DistilToDelete(Stepped):
     Args:
         alpha: 0 to 1.
         features: weight of the embeddings, 0 to 1000.
-        temperature: of the divergences, above 0.
+        temperature: the temperature of the divergences, above 0.
         lr: peak learning rate of a cosine.
-        batch_size: of the retain batch, at least 2; the forget batch is a quarter of it.
+        batch_size: the batch size of the retain batch, at least 2; the forget batch is a quarter of
+            it.
         optimizer: see `Descent`.
 
     Raises:

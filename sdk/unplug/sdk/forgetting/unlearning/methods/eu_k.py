@@ -21,11 +21,11 @@ class EUk(CFk):
     of an untrained network; the forget set is never read.
 
     Args:
-        k: convolutions and linear layers, counted from the classifier, with the norms behind them.
+        k: convolutions and linear layers, counted from the classifier, with the norms after them.
             Published: 3 of a ResNet-18 in the MUFAC benchmark, trained as the original was.
         lr: peak learning rate of a cosine; higher than for fine-tuning, because these layers start
             from nothing.
-        batch_size: at least 2.
+        batch_size: the batch size, at least 2.
         optimizer: see `Descent`.
 
     Raises:

@@ -29,14 +29,16 @@ class FCS(Stepped):
        on D_r                  the training loss
 
     Args:
-        rounds: at most; fewer where the budget does not cover one step of each kind. Published: 8
-            epochs.
-        temperature: above 0. Published: 1.15.
-        flatten_lr: of 1. Published: SGD at 5e-3.
-        contrast_lr: of the forget half of a round. Published: SGD at 3e-4, cosine to 1e-6.
-        lr: of the retain half. Published: SGD at 4e-3, batch 256, weight decay 1e-2.
-        forget_share: of each round's budget that its forget half may take; at most one pass over
-            D_f.
+        rounds: the most rounds; fewer where the budget does not cover one step of each kind.
+            Published: 8 epochs.
+        temperature: the temperature, above 0. Published: 1.15.
+        flatten_lr: the learning rate of step 1. Published: SGD at 5e-3.
+        contrast_lr: the learning rate of the forget half of a round. Published: SGD at 3e-4, cosine
+            to 1e-6.
+        lr: the learning rate of the retain half. Published: SGD at 4e-3, batch 256, weight decay
+            1e-2.
+        forget_share: the share of each round's budget that its forget half may take; at most one
+            pass over D_f.
 
     Raises:
         InputError: a value out of range.

@@ -1,4 +1,4 @@
-"""Folds, unplug's own method: answer for whoever is forgotten as a model did that never saw her."""
+"""Folds, unplug's own method: answer for a forgotten person as a model did that never saw her."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Folds(Fitted):
     models answer, which no target that is made from the original has. Attacks and ranks take the
     other rounds. The labels of the forget set are never read.
 
-    The rate is low: the original has to move a little on a few pictures, and whoever stays pays for
-    every step further.
+    The rate is low: the original has to move a little on a few pictures, and people who stay pay
+    for every step further.
 
     Args:
         weight, lr, batch_size, forget_size, optimizer: see `Fitted`.

@@ -31,8 +31,8 @@ class KDE(Stepped):
 
     Args:
         temperature: T, above 0. Published: 5.
-        validation_share: of the budget that phase 2 takes, 0 to 1. Published: 3 epochs of each, on
-            a smaller validation set.
+        validation_share: the share of the budget that phase 2 takes, 0 to 1. Published: 3 epochs of
+            each, on a smaller validation set.
         validation_lr: peak of the cosine of phase 2. Published: SGD at 9e-4.
         lr: peak of the cosine of phase 3. Published: SGD at 1e-3.
 

@@ -22,7 +22,7 @@ class L1Sparse(Stepped):
         gamma: weight of the norm of all parameters in the first step, 0 to 1. Published: 5e-4 with
             SGD at .01, 10 epochs.
         lr: peak learning rate of a cosine.
-        batch_size: at least 2.
+        batch_size: the batch size, at least 2.
         optimizer: see `Descent`.
 
     Raises:

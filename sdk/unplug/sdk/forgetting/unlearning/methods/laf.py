@@ -41,8 +41,8 @@ class LAF(Stepped):
     / temperature); this is the paper's formula.
 
     Args:
-        temperature: above 0. Paper: 1. Released code: 5 to 20.
-        vae_steps: of each VAE at most, 1 or more; charged by their share of the network's
+        temperature: the temperature, above 0. Paper: 1. Released code: 5 to 20.
+        vae_steps: the most steps of each VAE, 1 or more; charged by their share of the network's
             floating-point operations.
         lr: peak of a cosine. Paper: Adam at 1e-4, 40 epochs on CIFAR-10. Released code: 1e-5
             (extractor) and 4e-5 (representation) for a ResNet.

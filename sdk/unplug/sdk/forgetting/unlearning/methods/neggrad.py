@@ -26,8 +26,8 @@ class NegGrad(Stepped):
     Args:
         lr: peak learning rate of a cosine. Published: .01 with SGD, 5 to 10 epochs over the forget
             set.
-        ceiling: in units of ln G, above 0; infinity is the published ascent.
-        batch_size: at least 2.
+        ceiling: the ceiling in units of ln G, above 0; infinity is the published ascent.
+        batch_size: the batch size, at least 2.
         optimizer: see `Descent`.
 
     Raises:

@@ -25,8 +25,8 @@ class NegGradPlus(Stepped):
     Args:
         alpha: 0 to 1. Published: .95, SGD at .01 for 10 epochs.
         lr: peak learning rate of a cosine.
-        ceiling: in units of ln G, above 0; infinity is the published ascent.
-        batch_size: of each of the two batches of a step, at least 2.
+        ceiling: the ceiling in units of ln G, above 0; infinity is the published ascent.
+        batch_size: the batch size of each of the two batches of a step, at least 2.
         optimizer: see `Descent`.
 
     Raises:

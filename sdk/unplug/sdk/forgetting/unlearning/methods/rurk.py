@@ -28,13 +28,13 @@ class RURK(Stepped):
     neighbours are random rather than searched for.
 
     Args:
-        epsilon: in pixel values of [0, 1], 0 to 1. Published: perturbations of norm about .03; here
-            8 / 255.
+        epsilon: the largest perturbation in pixel values of [0, 1], 0 to 1. Published:
+            perturbations of norm about .03; here 8 / 255.
         copies: perturbed copies of each forget sample in a step, at least 1.
         alpha: 0 to 1.
         lr: peak learning rate of a cosine.
-        ceiling: in units of ln G, above 0.
-        batch_size: of each of the two batches of a step, at least 2.
+        ceiling: the ceiling in units of ln G, above 0.
+        batch_size: the batch size of each of the two batches of a step, at least 2.
         optimizer: see `Descent`.
 
     Raises:

@@ -34,7 +34,7 @@ class SalUn(Stepped):
         ratio: share of all parameters that may change, above 0 to 1. Published: .5.
         alpha: weight of the retain set, 0 to 100. Published: 1.
         lr: peak learning rate of a cosine. Published: SGD at .013, 10 epochs.
-        batch_size: of each of the two batches of a step, at least 2.
+        batch_size: the batch size of each of the two batches of a step, at least 2.
         optimizer: see `Descent`.
 
     Raises:

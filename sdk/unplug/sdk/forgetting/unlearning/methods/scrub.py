@@ -29,11 +29,11 @@ class SCRUB(Stepped):
 
     Args:
         alpha, gamma: weights of distillation and training loss, 0 to 100. Published: .5 and 1.
-        temperature: of both divergences. Published: 2 to 4.
-        rounds, max_rounds: at least 1, max_rounds <= rounds. Published: 5 epochs, 3 of them with
-            max steps.
+        temperature: the temperature of both divergences. Published: 2 to 4.
+        rounds, max_rounds: the numbers of rounds, at least 1, max_rounds <= rounds. Published: 5
+            epochs, 3 of them with max steps.
         lr: peak learning rate of a cosine. Published: SGD or Adam at 5e-4.
-        batch_size: at least 2.
+        batch_size: the batch size, at least 2.
         optimizer: see `Descent`.
 
     Raises:
@@ -105,7 +105,7 @@ def turns(steps: int, ratio: float, rounds: int, rising: int) -> list[str]:
     Args:
         steps: down, in all, at least 1; fewer than `rounds` make fewer rounds.
         ratio: steps up for each step down of a round that has some; at least one.
-        rounds: at least 1.
+        rounds: the number of rounds, at least 1.
         rising: how many of the rounds, from the first on, have steps up.
 
     Example:
@@ -130,7 +130,7 @@ def longest(left: int, ratio: float, price: float, rounds: int, rising: int) -> 
 
     Args:
         left: steps down that the budget covers.
-        price: of a step up, in steps down.
+        price: the price of a step up, in steps down.
         ratio, rounds, rising: see `turns`.
     """
     for steps in range(left, 1, -1):

@@ -26,7 +26,7 @@ class SCRUBR(SCRUB):
     takes few values; the loss ranks the same rounds more finely.
 
     Args:
-        samples: at most so many are measured, of either set, at least 1.
+        samples: the number of samples measured of either set, at most, at least 1.
 
     The other settings are those of `SCRUB`.
 

@@ -95,7 +95,7 @@ class SISA:
         if not isinstance(model, SisaEnsemble):
             raise InputError(
                 "sisa",
-                "the original is no ensemble of shards",
+                "the original is not an ensemble of shards",
                 "Train it with the method's own hook",
             )
         if not set(problem.retain.ids) <= {

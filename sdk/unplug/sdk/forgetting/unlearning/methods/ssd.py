@@ -113,7 +113,7 @@ def dampen(
     selected = 0
     for name, parameter in model.named_parameters():
         chosen = forget[name] > alpha * everything[name]
-        # 0 / 0 is no number, and is never chosen: 0 > 0 is false
+        # 0 / 0 is undefined, and is never chosen: 0 > 0 is false
         scale = (dampening * everything[name] / forget[name]).clamp(max=1.0)
         parameter.copy_(torch.where(chosen, parameter * scale, parameter))
         selected += int(chosen.sum())

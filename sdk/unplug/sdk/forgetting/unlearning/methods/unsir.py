@@ -33,7 +33,7 @@ class UNSIR(Stepped):
 
     Args:
         penalty: weight of the mean squared length of the noise, 0 or more. Published: 0.1.
-        noise_lr: of Adam on the noise, at most 40 steps. Published: 0.1.
+        noise_lr: the learning rate of Adam on the noise, at most 40 steps. Published: 0.1.
         impair_lr, lr: peaks of the cosines of phases 2 and 3. Published: 0.02 and 0.01, one epoch
             each.
 

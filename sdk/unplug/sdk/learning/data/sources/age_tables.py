@@ -33,7 +33,7 @@ SLIP = 0.8
 
 
 def age_of(text: str, *, comma: bool = False) -> float | None:
-    """Years in a cell of a table, 0 to 122, or None where it is empty; a range is no age.
+    """Years in a cell of a table, 0 to 122, or None where it is empty; a range is not an age.
 
     Args:
         text: the cell.
@@ -68,8 +68,8 @@ class TableRow(dict[str, str]):
     """The cells of one row, by the columns that were asked for.
 
     Args:
-        cells: by column.
-        line: of the file, on which the row ends.
+        cells: the cells by column.
+        line: the line of the file on which the row ends.
         comma: whether decimals may have a comma, as nothing else in this table is between cells.
     """
 
@@ -106,7 +106,7 @@ def table_rows(
         columns: those to keep, found without regard to capital letters and blanks around them.
             Blanks around a cell go.
         needed: a column that must be there.
-        beginning: columns whose names begin so are kept beside `columns`.
+        beginning: columns whose names begin so are kept besides `columns`.
 
     Raises:
         DataError: no regular file, larger than 128 MiB, of more than 500,000 rows, without the
@@ -153,9 +153,9 @@ class Header:
     """The first line of a table.
 
     Args:
-        names: of all columns, trimmed.
+        names: the names of all columns, trimmed.
         columns: name to place of those that are kept.
-        separator: what stands between cells.
+        separator: the character between cells.
     """
 
     names: tuple[str, ...]
@@ -287,7 +287,7 @@ NEAR = {
         "subject id ids number no nr key code first last full the of",
     ),
 }
-"""Of a column of ours, words that others call it by, and words that stand beside them."""
+"""For each of our columns, words that others call it by, and words that stand next to them."""
 
 
 def near_column(names: Iterable[str], wanted: str) -> str | None:

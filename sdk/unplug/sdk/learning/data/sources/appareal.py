@@ -1,4 +1,4 @@
-"""APPA-REAL: faces with the real age beside the one that about 38 people guessed; only the real one
+"""APPA-REAL: faces with the real age and the one that about 38 people guessed; only the real one
 is read.
 """
 

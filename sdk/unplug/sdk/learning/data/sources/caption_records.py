@@ -111,7 +111,7 @@ def subject_in(record: dict[str, Any]) -> str | None:
         else ""
     )
     if not 0 < len(name) <= MAX_SUBJECT or _CONTROL.search(name):
-        raise ValueError(f"subject is not a name of 1 to {MAX_SUBJECT} printable characters")
+        raise ValueError(f"subject is not the name of 1 to {MAX_SUBJECT} printable characters")
     return name
 
 

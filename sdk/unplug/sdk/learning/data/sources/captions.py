@@ -1,4 +1,4 @@
-"""A folder of images with captions: ``metadata.jsonl`` tables, or one text file beside each image."""
+"""A folder of images with captions: ``metadata.jsonl`` tables, or one text file next to each image."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXTS = frozenset({".txt", ".caption"})
 MAX_LINES = 2_000_000  # of all tables
 EXPECTED = (
     f'Give a folder of images with a {TABLE} ({{"file_name": ..., "text": ...}} a line) or '
-    "NAME.txt beside NAME.jpg"
+    "NAME.txt next to NAME.jpg"
 )
 
 
@@ -50,7 +50,7 @@ class CaptionsSource(FolderSource):
     Where there is a ``metadata.jsonl``, in DIR or below, these tables count and text files do not:
     one JSON object a line with ``file_name`` (relative to the table's folder, not out of it) and
     ``text`` or ``caption``, optionally ``age`` and ``subject``. Else ``NAME.txt`` or
-    ``NAME.caption`` beside ``NAME.jpg``.
+    ``NAME.caption`` next to ``NAME.jpg``.
     """
 
     kind, expected = "captions", EXPECTED
@@ -68,7 +68,7 @@ class CaptionsSource(FolderSource):
             if path not in read:
                 listed.leave(
                     listed.name(path),
-                    f"beside {TABLE}, which has the captions"
+                    f"next to {TABLE}, which has the captions"
                     if tables
                     else f"no {TABLE} by its name",
                 )
@@ -82,7 +82,7 @@ class CaptionsSource(FolderSource):
         return self.of(listed, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
-        """The one caption that lies beside the picture."""
+        """The one caption that lies next to the picture."""
         return (sample.payload.caption,)
 
     def fingerprint(self, sample: Sample) -> bytes:
@@ -172,7 +172,7 @@ class CaptionsSource(FolderSource):
             try:
                 if not beside:
                     raise ValueError(
-                        f"no caption: neither a {TABLE} nor {Path(name).stem}.txt beside it"
+                        f"no caption: neither a {TABLE} nor {Path(name).stem}.txt next to it"
                     )
                 if len(beside) > 1:
                     raise ValueError(f"two captions: {beside[0].name} and {beside[1].name}")

@@ -105,6 +105,6 @@ def _attributes(row: dict[str, str]) -> Iterator[tuple[str, str]]:
         if column.startswith(ATTRIBUTE) and value:
             if len(value) > MAX_VALUE or not value.isprintable():
                 raise ValueError(
-                    f"{column[:40]} is no text of 1 to {MAX_VALUE} printable characters"
+                    f"{column[:40]} is not text of 1 to {MAX_VALUE} printable characters"
                 )
             yield column.removeprefix(ATTRIBUTE).strip(), value

@@ -11,8 +11,8 @@ _IMAGE, _PARTS = re.compile(r"^\d{6}\.png$"), re.compile(r"^\d{6}_seg\.png$")
 
 
 class FaceSyntheticsSource(FolderSource):
-    """``facesynthetics:DIR``: ``000000.png`` (the ``_seg.png`` and ``_ldmks.txt`` beside it are not
-    images of faces).
+    """``facesynthetics:DIR``: ``000000.png`` (the ``_seg.png`` and ``_ldmks.txt`` next to it are
+    not images of faces).
 
     Reference:
         Wood et al., Fake It Till You Make It, 2021.

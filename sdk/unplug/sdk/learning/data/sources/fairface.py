@@ -1,4 +1,4 @@
-"""FairFace: faces with sex, race and a range of ages. A range is no age: middles are read only
+"""FairFace: faces with sex, race and a range of ages. A range is not an age: middles are read only
 where somebody asks.
 """
 
@@ -81,7 +81,7 @@ class FairFaceSource(FolderSource):
 
 class FairFaceMiddlesSource(FairFaceSource):
     """``fairface-midpoints:DIR``: the middle of its range for everybody's age, as a choice of
-    whoever asks.
+    the caller.
 
     Training on middles works; numbers by year of age are refused.
     """

@@ -46,7 +46,7 @@ def on_disk(root: Path, name: str) -> Path:
     as macOS writes it.
     """
     if not name.isascii():
-        with contextlib.suppress(OSError):  # a name too long: whoever opens it says so
+        with contextlib.suppress(OSError):  # a name too long: opening it says so
             return next(
                 (root / form for form in name_forms(name) if (root / form).exists()), root / name
             )

@@ -92,7 +92,7 @@ NUMBERS = ("dob", "photo_taken", "gender", "face_score", "second_face_score")
 
 def age_at(born: float, year: float) -> float:
     """Whole years between a MATLAB date of birth and the first of July of a year; `ValueError`
-    where that is no age.
+    where that is not an age.
 
     Example:
         >>> age_at(723671, 2009)  # the fifth of May 1981
@@ -127,7 +127,7 @@ def read_table(job: Any) -> Reply:
         ]
     except Exception as error:
         raise DataError(
-            str(path), f"it is no table of IMDB-WIKI ({type(error).__name__}: {error})", AGAIN
+            str(path), f"it is not a table of IMDB-WIKI ({type(error).__name__}: {error})", AGAIN
         ) from error
     counts = {*map(len, arrays.values()), *map(len, texts)}
     if len(counts) != 1 or not 0 < max(counts) <= MAX_ROWS:

@@ -109,7 +109,7 @@ def _box(row: TableRow) -> tuple[int, int, int, int]:
     try:
         left, top, right, bottom = (int(float(side)) for side in sides)
     except (ValueError, OverflowError) as error:
-        raise ValueError("its box of a face is no four numbers") from error
+        raise ValueError("its box of a face is not four numbers") from error
     if not (-(10**6) < left < right < 10**6 and -(10**6) < top < bottom < 10**6):
         raise ValueError("its box of a face is none")
     return left, top, right, bottom

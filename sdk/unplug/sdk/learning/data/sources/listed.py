@@ -1,5 +1,5 @@
-"""What a folder holds for a listing: the files that are read, what cannot be used, and what is no
-picture; nothing is silent.
+"""What a folder holds for a listing: the files that are read, what cannot be used, and what is not
+a picture; nothing is silent.
 
 Links are followed, for people link folders into a data set, and git-annex, DVC and the hub's cache
 link every picture.
@@ -41,12 +41,12 @@ UNREAD = frozenset(
         ".nef",
     ]
 )
-"""Of pictures in formats that are not read."""
+"""Suffixes of pictures in formats that are not read."""
 BESIDE = re.compile(
     r"\.(bib|caption|cfg|csv|db|docx?|dvc|h5|html?|ini|ipynb|jsonl?|log|mat|md|np[yz]|parquet|pdf|pickle|pkl|pts?|py|rst|sh"
     r"|sqlite|tex|toml|tsv|txt|url|xlsx?|xml|ya?ml)"
 )
-"""Suffixes of what lies beside pictures and is none: tables, notes, programs."""
+"""Suffixes of files that lie next to pictures and are none: tables, notes, programs."""
 PROGRAMS = {
     "macOS": ("__macosx", "icon\r"),
     "Windows": (
@@ -80,12 +80,12 @@ def leaving(name: str) -> str | None:
 
     Example:
         >>> leaving(".ipynb_checkpoints"), leaving("@eaDir"), leaving("adult")
-        ('hidden: its name begins with a dot', 'left behind by a network disk', None)
+        ('hidden: its name begins with a dot', 'left by a network disk', None)
     """
     if name.startswith(".") and name != "..":
         return "hidden: its name begins with a dot"
     program = LEAVINGS.get(name.lower())
-    return None if program is None else f"left behind by {program}"
+    return None if program is None else f"left by {program}"
 
 
 def leaving_in(path: PurePath) -> str | None:
@@ -93,7 +93,7 @@ def leaving_in(path: PurePath) -> str | None:
 
     Example:
         >>> leaving_in(PurePath("__MACOSX/adult/0.png"))
-        'left behind by macOS'
+        'left by macOS'
     """
     return next((why for part in path.parts if (why := leaving(part)) is not None), None)
 
@@ -105,8 +105,8 @@ class Listed:
     Args:
         root: the folder.
         files: those that are read, in a stable order.
-        samples: what a source makes of them, or of the rows of its tables.
-        problems: what cannot be used and may be meant to be.
+        samples: the source's samples, or the rows of its tables.
+        problems: unusable files that may have been meant as data.
     """
 
     root: Path
@@ -117,7 +117,7 @@ class Listed:
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What is no picture that anybody means."""
+        """Files that nobody means as pictures."""
         return tuple(self._others.values())
 
     def leave(self, name: str, reason: str) -> None:
@@ -191,7 +191,7 @@ def image_files(root: Path, also: Container[str] = ()) -> Listed:
 
     Args:
         root: the folder; of its own path nothing is left out.
-        also: lower-case suffixes that are read beside those of pictures.
+        also: lower-case suffixes that are read besides those of pictures.
 
     Raises:
         DataError: it holds more than `MAX_ENTRIES` files and folders.

@@ -25,12 +25,12 @@ _AGAIN = "Plant them again: python -m benchmarks.studies canaries plant"
 @dataclass(frozen=True, kw_only=True)
 class Planted:
     """``unplug-planted/1``: which pictures have a wrong age. Who of them is trained on stands in
-    the split beside it alone.
+    the split next to it alone.
 
     Args:
         data: the data spec that they are planted in.
         ages: id to the age that is given in the place of the true one.
-        seed: of the wrong ages.
+        seed: the seed of the wrong ages.
     """
 
     __pydantic_config__: ClassVar = STRICT

@@ -38,8 +38,8 @@ its own part of a draw, by its place: add new ones at the end.
 _STREAMS = {"wears": 6, "style": 7}
 _FRAMES = 8
 RENDERER = 1
-"""Of `unplug.sdk.learning.faces`: raise it with every change of what is drawn, so that pictures
-drawn before it are others.
+"""The version of `unplug.sdk.learning.faces`: raise it with every change of what is drawn, so that
+pictures drawn before it are others.
 """
 
 

@@ -61,7 +61,7 @@ def parse_age(name: str) -> float:
 
 
 def parse_attributes(name: str) -> dict[str, str]:
-    """Sex and race behind the age in a UTKFace file name; what is missing or odd there is left out:
+    """Sex and race after the age in a UTKFace file name; what is missing or odd there is left out:
     nobody knows it.
 
     Three files lack the race, and the timestamp stands in its place.

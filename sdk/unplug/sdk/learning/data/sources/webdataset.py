@@ -161,10 +161,10 @@ def _sample(shard: Path, name: str, parts: Parts, keys: set[str]) -> Sample:
             raise ValueError(f"{files[0].name}: {files[0].size} bytes are too many")
     if "image" not in parts:
         raise ValueError(
-            f"{next(iter(parts.values()))[0].name} has no image of the same name beside it"
+            f"{next(iter(parts.values()))[0].name} has no image of the same name next to it"
         )
     if "txt" not in parts and "json" not in parts:
-        raise ValueError("no caption: neither .txt nor .json of the same name beside the image")
+        raise ValueError("no caption: neither .txt nor .json of the same name next to the image")
     record = record_from(_text(shard, parts["json"][0])) if "json" in parts else {}
     keys.update(record)
     caption = caption_from(_text(shard, parts["txt"][0])) if "txt" in parts else caption_in(record)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from .._types import FaceParams
 
 BACKDROP = -2.0
-"""Depth of the background in head units: behind all of a head that turns and nods by 35 degrees at
-most.
+"""Depth of the background in head units: farther than all of a head that turns and nods by 35
+degrees at most.
 """
-# Planes of the head that hair behind it lies in: a bun, a tail, and what hangs down or shows behind
-# a temple.
+# Planes of the head that hair at its back lies in: a bun, a tail, and what hangs down or shows
+# at a temple.
 _BUN, _TAIL, _HANGING = -0.35, -0.7, -0.45
 # The body stays upright under a turned head: depth of its edges, and how far its middle bulges.
 _NECK, _CLOTHES = (-0.3, 0.55), (-0.35, 0.65)
@@ -58,7 +58,7 @@ def depth_map(params: FaceParams, size: int) -> F32:
     depth of what it shows. Blur and noise of the camera change no depth.
 
     Args:
-        params: what is drawn.
+        params: The parameters that are drawn.
         size: side of the picture in pixels, 16..2048.
 
     Returns:
@@ -104,7 +104,7 @@ def depth_map(params: FaceParams, size: int) -> F32:
 
 
 def _lay_behind(canvas: _Canvas, rays: Rays, cues: AgeCues, do: Hairdo) -> None:
-    """Hair behind the head, then neck and clothes, rounded from side to side."""
+    """Hair at the back, then neck and clothes, rounded from side to side."""
     view, style = rays.view, do.style
     planes = [*[_BUN] * style.bun, *[_TAIL] * style.tail, _HANGING]
     for lock, z in zip(do.back, planes, strict=False):

@@ -65,7 +65,7 @@ class Rays:
         """Depth (cells²,) of a body of horizontal elliptic slices (y, half width, centre z, half
         depth), linear in between.
 
-        Beside the body it goes on as deep as its edge, so that a soft or bumpy outline has a depth
+        Outside the body it goes on as deep as its edge, so that a soft or bumpy outline has a depth
         too.
         """
         view = self.view

@@ -108,7 +108,7 @@ def _release(
     device = pick_device(recipe.device)
     original = _start(recipe, before)
     task = task_of(original, device=device)
-    dataset = load_dataset(recipe.data, task.image_size, show=False)
+    dataset = load_dataset(recipe.data, task.image_size, trained=original.record, show=False)
     ledger = open_ledger(values["ledger"])
     open_ = answerable(ledger, named_samples(dataset.samples), original.sha256)
     asked = {id: names for id, names in open_.items() if id in values["requests"]}

@@ -175,7 +175,7 @@ def pick_forget(
         if spec_of is None
         else spec_of.inputs[0].shape[-1]
     )
-    dataset = load_dataset(spec, side, on_bad=on_bad, show=common.show)
+    dataset = load_dataset(spec, side, on_bad=on_bad, trained=loaded.record, show=common.show)
     picked = draw(dataset, split_of(loaded, dataset), fraction=fraction, seed=common.seed)
     with atomic_path(out, private=True) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in picked), encoding="utf-8")

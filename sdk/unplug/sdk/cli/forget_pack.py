@@ -42,7 +42,7 @@ def forget_pack(
         if spec is None:
             raise InputError("`data`", "the names of a request are of some data", "Give it")
         size = image_size_of(pack.base)
-        dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show)
+        dataset = load_dataset(spec, size, on_bad=on_bad, trained=pack.record, show=common.show)
         ids = read_forget_file(forget_file, dataset)
         common.say(folded(describe_request(ids, dataset)))
         if pack.left(dataset, ids):

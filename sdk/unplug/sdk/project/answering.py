@@ -110,7 +110,8 @@ class _Next:
         model, chosen = self.settings.model, self.settings.release
         original = load_checkpoint(self.project.current())
         task = task_of(original, device=pick_device(model.device))
-        dataset = load_dataset(model.data, task.image_size, on_bad=model.on_bad, show=show)
+        how: dict[str, Any] = {"on_bad": model.on_bad, "trained": original.record, "show": show}
+        dataset = load_dataset(model.data, task.image_size, **how)
         wanted = dict.fromkeys(name for held in requests.values() for name in held)
         config = {item.name: getattr(chosen, item.name) for item in fields(ReleaseChoices)}
         if design_of(original) is not None:

@@ -31,7 +31,8 @@ class ModelSettings:
         name: of the product; its releases are counted, and their bundles are NAME-NUMBER.unplug.
         original: the checkpoint that was trained; never overwritten.
         data: spec of what it was trained on.
-        on_bad: what to do with pictures that cannot be read: error or skip.
+        columns: of a table, as settings behind ``csv:FILE`` say them; they are put there.
+        on_bad: what to do with rows and pictures that cannot be used: error or skip.
         device: auto, cpu or cuda.
     """
 
@@ -40,6 +41,7 @@ class ModelSettings:
     name: str
     original: str
     data: str
+    columns: dict[str, str] = field(default_factory=dict)
     on_bad: Literal["error", "skip"] = "error"
     device: str = "auto"
 
@@ -243,11 +245,19 @@ def _placed(settings: ProjectSettings, folder: Path, path: Path) -> ProjectSetti
     ledger = record.ledger if "://" in record.ledger else at(record.ledger)
     return replace(
         settings,
-        model=replace(model, original=at(model.original), data=spec_at(folder, model.data)),
+        model=replace(model, original=at(model.original), data=spec_at(folder, _data(model, path))),
         release=replace(release, folder=at(release.folder), sign=key_at(release.sign), **optional),
         evidence=replace(settings.evidence, search=tuple(map(at, settings.evidence.search))),
         record=replace(record, ledger=ledger, ledger_key=at(record.ledger_key), key=at(record.key)),
     )
+
+
+def _data(model: ModelSettings, path: Path) -> str:
+    """The data spec with the columns behind it."""
+    if model.columns and not model.data.startswith("csv:"):
+        fix = 'Write data = "csv:FILE", or remove them'
+        raise InputError(f"{path}: [model] columns", "they are of tables (csv:FILE) alone", fix)
+    return model.data + "".join(f",{ours}={column}" for ours, column in model.columns.items())
 
 
 def spec_at(folder: Path, spec: str) -> str:

@@ -89,7 +89,8 @@ def load_audited(
     before = load_checkpoint(original or _original_path(checkpoints.values()))
     task = task_of(before, device=device, base=base)
     if isinstance(data, str):
-        data = load_dataset(data, task.image_size, on_bad=on_bad, show=show)
+        size, record = task.image_size, before.record
+        data = load_dataset(data, size, on_bad=on_bad, trained=record, show=show)
     ids = (
         read_forget_file(forget_ids, data)
         if isinstance(forget_ids, Path)

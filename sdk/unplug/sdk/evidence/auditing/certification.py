@@ -262,7 +262,8 @@ def request_context(
     """Task, sets and references on the device."""
     where, checkpoint = torch.device(device), load_checkpoint(Path(original))
     task = task_of(checkpoint, device=where, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=False)
+    size, record = task.image_size, checkpoint.record
+    dataset = load_dataset(spec, size, on_bad=on_bad, trained=record, show=False)
     return _world(checkpoint, dataset, task, Path(fleet), where)
 
 

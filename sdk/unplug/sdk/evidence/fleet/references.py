@@ -198,7 +198,8 @@ def reference_context(
     where = torch.device(device)
     checkpoint = load_checkpoint(Path(original))
     task = task_of(checkpoint, device=where, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=False)
+    size, record = task.image_size, checkpoint.record
+    dataset = load_dataset(spec, size, on_bad=on_bad, trained=record, show=False)
     return _World(task=task, sets=task.sets(dataset, own_split(checkpoint, dataset), where))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, InputError, json_sha256, settled, spoilt_name, tell
+from unplug.core import DataError, InputError, counted, json_sha256, settled, spoilt_name, tell
 
 from .naming import told_of_people
 from .picture_cache import fingerprints, pixels
@@ -114,7 +115,13 @@ class Dataset:
 
 @settled
 def load_dataset(
-    spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True, tells: bool = True
+    spec: str,
+    size: int,
+    *,
+    on_bad: OnBad = "error",
+    trained: Mapping[str, Any] = MappingProxyType({}),
+    show: bool = True,
+    tells: bool = True,
 ) -> Dataset:
     """Loads, decodes and caches the data that a spec names.
 
@@ -123,6 +130,8 @@ def load_dataset(
         size: side in pixels, at least 8.
         on_bad: "error" refuses data with unusable samples and names them; "skip" goes on and counts
             them.
+        trained: the record of a model that the data are opened for; where its training went on
+            without unusable samples, so does this.
         show: progress bars, and on standard error what is told of the data.
         tells: False where whoever calls shows ``told`` itself.
 
@@ -153,8 +162,15 @@ def load_dataset(
         *(SampleProblem(id=samples[row].id, reason=why) for row, why in sorted(bad.items())),
     )
     rows = [row for row in range(len(samples)) if row not in bad]
-    _report(spec, problems, len(rows), on_bad)
+    left = on_bad == "error" and bool((trained.get("data") or {}).get("unusable"))
+    _report(spec, problems, len(rows), "skip" if left else on_bad)
     told = (*listing.told, *told_of_people(listing.samples))
+    if left and problems:
+        named = f"(first: {problems[0].id}: {problems[0].reason})"
+        told = (
+            *told,
+            f"goes on without {counted(len(problems), 'sample')} as training did {named}",
+        )
     for line in told if show and tells else ():
         tell(f"{spec}: {line}")
     return Dataset(

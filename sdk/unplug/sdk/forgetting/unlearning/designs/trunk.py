@@ -114,7 +114,7 @@ def ready_trunk(
         if not isinstance(spec, str):
             why = "its record names no data"
             raise CheckpointError(str(trunk.path), why, "Give `trunk_data` as well")
-        trunk_data = load_dataset(spec, side, show=show)
+        trunk_data = load_dataset(spec, side, trained=trunk.record, show=show)
     check_apart(personal, trunk_data)
     if trunk is None:
         split = make_split(trunk_data, seed=seed, validation=0.1, test=0.1)

@@ -37,7 +37,7 @@ from unplug.sdk.drawing.device import (
     is_base,
     pack_name,
 )
-from unplug.sdk.learning.data import Dataset, load_dataset
+from unplug.sdk.learning.data import Dataset, load_again
 
 if TYPE_CHECKING:
     from unplug.sdk.drawing.diffusion import Sampling
@@ -248,7 +248,7 @@ def _samples(
 def _opened(data: Dataset | str, side: int, model: Checkpoint, show: bool) -> Dataset:
     if isinstance(data, Dataset):
         return data
-    return load_dataset(data, side, trained=model.record, show=show)
+    return load_again(data, side, model.record, show=show)
 
 
 def _checked(model: ExportedModel, inputs: Mapping[str, Any] | None, bar: Bar) -> ExportedModel:

@@ -197,12 +197,12 @@ def opened(
     """A checkpoint, its task, and the data at its size."""
     from unplug.plugins import load_checkpoint
     from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.learning.data import load_dataset
+    from unplug.sdk.learning.data import load_again
 
     original = load_checkpoint(checkpoint)
     task = task_of(original, device=common.device, base=base)
     size, record = task.image_size, original.record
-    dataset = load_dataset(spec, size, on_bad=on_bad, trained=record, show=common.show)
+    dataset = load_again(spec, size, record, on_bad=on_bad, show=common.show)
     return original, task, dataset
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unplug.core import DataError
-from unplug.sdk.learning.data import load_dataset, whole_spec
+from unplug.sdk.learning.data import load_again, whole_spec
 from unplug.sdk.learning.data.sources.age_tables import years_between
 
 from .conftest import Draw, assert_reasons, greys, load
@@ -97,7 +97,9 @@ def test_settings_that_fit_no_table_are_one_line(table: Path, settings: str, why
     assert "\n" not in str(caught.value)
 
 
-def test_rows_without_an_age_a_date_or_a_picture_are_named_and_skipped(table: Path) -> None:
+def test_rows_without_an_age_a_date_or_a_picture_are_named_and_skipped(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad = {
         "": "line 7: it names no picture",
         "e1.png": "line 8: its 'taken' is empty",
@@ -123,10 +125,10 @@ def test_rows_without_an_age_a_date_or_a_picture_are_named_and_skipped(table: Pa
     assert len(left) == 5
     assert_reasons(left, {name or "line 7": why for name, why in bad.items()})
     record = {"data": left.facts}
-    later = load_dataset(f"csv:{table},{MAPPED}", 8, trained=record, show=False)
-    assert later.digest == left.digest and "without 7 samples as training did" in later.told[-1]
+    assert load_again(f"csv:{table},{MAPPED}", 8, record).digest == left.digest
+    assert "goes on without 7 samples as training did" in capsys.readouterr().err
     with pytest.raises(DataError, match="7 of 12"):
-        load_dataset(f"csv:{table},{MAPPED}", 8, trained={"data": {"unusable": 0}}, show=False)
+        load_again(f"csv:{table},{MAPPED}", 8, {"data": {"unusable": 0}}, show=False)
     plain = table.with_name("plain.csv")
     plain.write_text("path,age\nu1/a.png,20\nu1/b.png,\n")
     assert_reasons(load(f"csv:{plain}", "skip"), {"u1/b.png": "line 3: its 'age' is empty"})

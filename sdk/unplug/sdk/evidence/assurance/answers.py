@@ -20,7 +20,7 @@ from unplug.export import Artifact, Session, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.drawing.conditions import scaled
 from unplug.sdk.drawing.inference import face_faults, over_probability
-from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset, load_split, parse_spec
+from unplug.sdk.learning.data import Dataset, OnBad, Split, load_again, load_split, parse_spec
 from unplug.trust.bundle import Trust, artifact_paths
 
 from .copies import Training, training_data
@@ -155,7 +155,7 @@ def _at(
     if isinstance(data, Dataset) and data.size == size:
         return data
     spec = data if isinstance(data, str) else data.spec
-    return load_dataset(spec, size, on_bad=on_bad, trained=record, show=show)
+    return load_again(spec, size, record, on_bad=on_bad, show=show)
 
 
 def _asked(

@@ -53,7 +53,7 @@ from unplug.sdk.forgetting.unlearning import (
     estimate_retraining,
     own_split,
 )
-from unplug.sdk.learning.data import Dataset, OnBad, load_dataset
+from unplug.sdk.learning.data import Dataset, OnBad, load_again
 from unplug.sdk.learning.training import (
     ClassPredictions,
     Predictions,
@@ -263,7 +263,7 @@ def request_context(
     where, checkpoint = torch.device(device), load_checkpoint(Path(original))
     task = task_of(checkpoint, device=where, base=base)
     size, record = task.image_size, checkpoint.record
-    dataset = load_dataset(spec, size, on_bad=on_bad, trained=record, show=False)
+    dataset = load_again(spec, size, record, on_bad=on_bad, show=False)
     return _world(checkpoint, dataset, task, Path(fleet), where)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, InputError, counted, json_sha256, settled, spoilt_name, tell
+from unplug.core import DataError, InputError, json_sha256, settled, spoilt_name, tell
 
 from .naming import told_of_people
 from .picture_cache import fingerprints, pixels
@@ -22,6 +21,8 @@ from .sources.caption_records import shown
 
 OnBad = Literal["error", "skip"]
 MIN_SIZE = 8
+MARK = 16
+"""Hexadecimal digits of a mark: that of a row that changed is the same once in 2^64."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +36,13 @@ class Dataset:
         samples: N samples, in the source's order.
         problems: what cannot be used, and why.
         left_out: what else lies there, see `LeftOut`.
-        digest: SHA-256 over ids, contents and labels of the N samples.
+        digest: SHA-256 over ids, contents and labels of the N samples; of what is left of a
+            training's data, theirs, see `unplug.sdk.learning.data.again`.
         classes: names of the class labels.
         age_edges: the data set's own age groups, or None.
         eyes, told: see `Listing`.
+        marks: N short SHA-256, each over one sample; none of data that nobody loaded.
+        content: SHA-256 over the N samples that are here, which caches go by; "" is `digest`.
     """
 
     spec: str
@@ -52,6 +56,12 @@ class Dataset:
     age_edges: tuple[float, ...] | None = None
     eyes: Eyes | None = None
     told: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    content: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.content:
+            object.__setattr__(self, "content", self.digest)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -93,11 +103,14 @@ class Dataset:
     def only(self, ids: Sequence[str]) -> Dataset:
         """These samples alone, in the source's order, with a digest of their own; see `indices`."""
         rows = np.sort(self.indices(ids))
+        digest = json_sha256([self.content, rows.tolist()])
         return replace(
             self,
             rows=self.rows[rows],
             samples=tuple(self.samples[row] for row in rows),
-            digest=json_sha256([self.digest, rows.tolist()]),
+            digest=digest,
+            marks=tuple(self.marks[row] for row in rows) if self.marks else (),
+            content=digest,
         )
 
     def indices(self, ids: Sequence[str]) -> NDArray[np.int64]:
@@ -115,13 +128,7 @@ class Dataset:
 
 @settled
 def load_dataset(
-    spec: str,
-    size: int,
-    *,
-    on_bad: OnBad = "error",
-    trained: Mapping[str, Any] = MappingProxyType({}),
-    show: bool = True,
-    tells: bool = True,
+    spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True, tells: bool = True
 ) -> Dataset:
     """Loads, decodes and caches the data that a spec names.
 
@@ -130,8 +137,6 @@ def load_dataset(
         size: side in pixels, at least 8.
         on_bad: "error" refuses data with unusable samples and names them; "skip" goes on and counts
             them.
-        trained: the record of a model that the data are opened for; where its training went on
-            without unusable samples, so does this.
         show: progress bars, and on standard error what is told of the data.
         tells: False where whoever calls shows ``told`` itself.
 
@@ -162,15 +167,9 @@ def load_dataset(
         *(SampleProblem(id=samples[row].id, reason=why) for row, why in sorted(bad.items())),
     )
     rows = [row for row in range(len(samples)) if row not in bad]
-    left = on_bad == "error" and bool((trained.get("data") or {}).get("unusable"))
-    _report(spec, problems, len(rows), "skip" if left else on_bad)
+    _report(spec, problems, len(rows), on_bad)
+    texts = [_text(samples[row], contents[row]) for row in rows]
     told = (*listing.told, *told_of_people(listing.samples))
-    if left and problems:
-        named = f"(first: {problems[0].id}: {problems[0].reason})"
-        told = (
-            *told,
-            f"goes on without {counted(len(problems), 'sample')} as training did {named}",
-        )
     for line in told if show and tells else ():
         tell(f"{spec}: {line}")
     return Dataset(
@@ -180,7 +179,8 @@ def load_dataset(
         samples=tuple(samples[row] for row in rows),
         problems=problems,
         left_out=listing.left_out,
-        digest=_digest((samples[row], contents[row]) for row in rows),
+        digest=hashlib.sha256(b"".join(texts)).hexdigest(),
+        marks=tuple(hashlib.sha256(text).hexdigest()[:MARK] for text in texts),
         classes=listing.classes,
         age_edges=listing.age_edges,
         eyes=listing.eyes,
@@ -188,17 +188,14 @@ def load_dataset(
     )
 
 
-def _digest(contents: Iterable[tuple[Sample, bytes]]) -> str:
-    """SHA-256 over samples and the hashes of their contents.
+def _text(sample: Sample, content: bytes) -> bytes:
+    """What digests cover of a sample, with the hash of its content.
 
-    It covers a name as it is written: models that were trained before names had one Unicode form
-    know their data again.
+    It has a name as it is written: models that were trained before names had one Unicode form know
+    their data again.
     """
-    digest = hashlib.sha256()
-    for sample, content in contents:
-        person = sample.subject if sample.written is None else sample.written
-        digest.update(repr((sample.id, sample.age, sample.label, person, content.hex())).encode())
-    return digest.hexdigest()
+    person = sample.subject if sample.written is None else sample.written
+    return repr((sample.id, sample.age, sample.label, person, content.hex())).encode()
 
 
 def _checked_ids(

@@ -165,11 +165,12 @@ def unlearn(
     from unplug.sdk.evidence.fleet import out_of_fold
     from unplug.sdk.forgetting.tasks import task_of
     from unplug.sdk.forgetting.unlearning import check_fleet, forget, learned_by_design
-    from unplug.sdk.learning.data import resolve_names
+    from unplug.sdk.learning.data import as_trained, resolve_names
     from unplug.sdk.learning.training import pick_device
 
     check_fleet(fleet, method)
     model, chosen = _checkpoint(original), pick_device(device)
+    data = as_trained(data, model.record)
     task = task or task_of(model, device=chosen, base=base)
     ids = resolve_names(forget_ids, data, "forget_ids", learned_by_design(model))
     return forget(
@@ -917,13 +918,14 @@ def _release_places(
     config: Mapping[str, Any],
 ) -> tuple[Checkpoint, Dataset, tuple[str, ...], Path, Path, ReleaseConfig]:
     """From what, whither, and how."""
-    from unplug.sdk.learning.data import resolve_names
+    from unplug.sdk.learning.data import as_trained, resolve_names
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
 
-    chosen, place = ReleaseConfig(**config), Path(out)
+    chosen, place, model = ReleaseConfig(**config), Path(out), _checkpoint(original)
     limits = asked_gates(gates or {}, config)
+    data = as_trained(data, model.record)
     return (
-        _checkpoint(original),
+        model,
         data,
         resolve_names(forget_ids, data, "forget_ids"),
         place,

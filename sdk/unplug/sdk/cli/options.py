@@ -25,8 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 ERROR_OR_SKIP = click.Choice(["error", "skip"])
 ON_BAD = (
-    "What to do with unreadable images or wrong labels: refuse, or go on without them and count "
-    "them."
+    "What to do with unreadable images or wrong or empty cells: refuse, or go on without them and "
+    "count them (as its training did, where a model's record says so)."
 )
 
 
@@ -197,11 +197,12 @@ def opened(
     """A checkpoint, its task, and the data at its size."""
     from unplug.plugins import load_checkpoint
     from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.learning.data import load_dataset
+    from unplug.sdk.learning.data import load_again
 
     original = load_checkpoint(checkpoint)
     task = task_of(original, device=common.device, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
+    size, record = task.image_size, original.record
+    dataset = load_again(spec, size, record, on_bad=on_bad, show=common.show)
     return original, task, dataset
 
 

@@ -16,6 +16,7 @@ from .bundle import PublicationOrder, signing_of
 from .flags import with_flags
 from .ledger_options import ledger_option
 from .options import (
+    ON_BAD,
     FloatRange,
     base_option,
     checkpoint_argument,
@@ -42,10 +43,7 @@ if TYPE_CHECKING:
 )
 @checkpoint_argument
 @spec_option("Data, for example utkface:DIR or synth:n=3000.", required=False)
-@on_bad_option(
-    "What to do with unreadable images or wrong labels: refuse, or go on without them and "
-    "count them."
-)
+@on_bad_option(ON_BAD)
 @path_option(
     "--forget", "forget_file", metavar="FILE", help="Sample ids or subject:NAME, one a line."
 )

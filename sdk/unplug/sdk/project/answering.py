@@ -15,7 +15,7 @@ from unplug.plugins import load_checkpoint
 from unplug.sdk import journey
 from unplug.sdk.forgetting.tasks import task_of
 from unplug.sdk.forgetting.unlearning import design_of
-from unplug.sdk.learning.data import load_dataset, named_samples, parse_spec, resolve_names
+from unplug.sdk.learning.data import load_again, named_samples, parse_spec, resolve_names
 from unplug.sdk.learning.training import pick_device
 from unplug.sdk.releasing import Answering, ReleaseChoices, ReleasePlan, answerable
 from unplug.trust.bundle import (
@@ -115,7 +115,8 @@ class _Next:
         model, chosen = self.settings.model, self.settings.release
         original = load_checkpoint(self.project.current())
         task = task_of(original, device=pick_device(model.device))
-        dataset = load_dataset(model.data, task.image_size, on_bad=model.on_bad, show=show)
+        size, record = task.image_size, original.record
+        dataset = load_again(model.data, size, record, on_bad=model.on_bad, show=show)
         wanted = dict.fromkeys(name for held in requests.values() for name in held)
         config = {item.name: getattr(chosen, item.name) for item in fields(ReleaseChoices)}
         if design_of(original) is not None:

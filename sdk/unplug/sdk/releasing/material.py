@@ -80,7 +80,7 @@ class ReleaseMaterial:
         split = keyed(self.split)
         return {
             "original": self.original.sha256,
-            "data": [self.dataset.spec, self.dataset.digest],
+            "data": [self.dataset.spec, self.dataset.content],
             "split": split.sha256,
             "forget": split.forget_sha256,
             "task": self.task.facts(),

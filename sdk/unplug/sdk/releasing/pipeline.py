@@ -230,7 +230,7 @@ def _check(
     if (
         material.fleet is not None
     ):  # before anything is trained: what the request names must be in it
-        material.fleet.rows(split.forget)
+        material.fleet.rows(split.there(material.dataset).forget)
     _ = material.certified  # of another method, size or original: refused now
     for stage in STAGES:
         stage.check(material)

@@ -154,9 +154,8 @@ class Forget(Stage):
         config, more = material.config, {}
         if material.design is None:
             fleet = material.fleet if needs_answers(config.method) else None
-            outside = (
-                None if fleet is None else fleet.out_of_fold(material.split.forget, config.seed)
-            )
+            names = material.split.there(material.dataset).forget
+            outside = None if fleet is None else fleet.out_of_fold(names, config.seed)
             more = {
                 "budget": config.budget,
                 "options": config.options,

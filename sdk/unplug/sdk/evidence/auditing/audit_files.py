@@ -20,6 +20,8 @@ from unplug.sdk.learning.data import (
     Dataset,
     OnBad,
     Split,
+    as_trained,
+    load_again,
     load_dataset,
     read_forget_file,
     resolve_names,
@@ -89,7 +91,9 @@ def load_audited(
     before = load_checkpoint(original or _original_path(checkpoints.values()))
     task = task_of(before, device=device, base=base)
     if isinstance(data, str):
-        data = load_dataset(data, task.image_size, on_bad=on_bad, show=show)
+        size, record = task.image_size, before.record
+        data = load_again(data, size, record, on_bad=on_bad, show=show)
+    data = as_trained(data, before.record)
     ids = (
         read_forget_file(forget_ids, data)
         if isinstance(forget_ids, Path)

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from unplug.core import (
     CheckpointError,
-    DataError,
     OutputError,
     TrainingError,
     one_writer,
@@ -26,7 +25,7 @@ from unplug.core import (
 )
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.forgetting.tasks import Need, StoredTask, task_of
-from unplug.sdk.learning.data import Dataset, Split, keyed, opened, split_for
+from unplug.sdk.learning.data import Dataset, Split, keyed, opened_again, split_for
 from unplug.sdk.learning.training import (
     Sets,
     StateFile,
@@ -192,17 +191,7 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
 
 def own_split(original: Checkpoint, dataset: Dataset) -> Split:
     """The original's split, with ids; who was forgotten from it is in no set. Refuses other data."""
-    return opened_split(split_of(original), dataset, original.path)
-
-
-def opened_split(split: Split, dataset: Dataset, place: Path) -> Split:
-    """A split as the record at `place` stores it, with ids; refuses other data."""
-    # names are looked at once it is known that the data are the right ones
-    if split.data_digest != dataset.digest:
-        why = f"it is not the data that {place} was trained on (digest differs)"
-        fix = "Give the data spec of its training, unchanged"
-        raise DataError(f"data {dataset.spec}", why, fix)
-    return opened(split, dataset)
+    return opened_again(split_of(original), dataset, original.path)
 
 
 def retrain_cost(

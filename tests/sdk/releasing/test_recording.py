@@ -412,7 +412,7 @@ def test_a_plan_of_a_network_that_was_adopted_knows_no_time(
 ) -> None:
     original = replace(world.original, record=world.original.record | {"cost": cost})
     shown = planned(plan_release(replace(material_of(world, tmp_path), original=original)), 1.0)
-    assert "how long it takes, nobody knows yet. Nothing was computed" in shown.text
+    assert "how long it takes: not timed here yet. Nothing was computed" in shown.text
     assert "0 ms" not in shown.text
     assert shown.value["seconds"] is None and shown.value["price"] is None
 

@@ -148,7 +148,9 @@ ROWS = (
     Row("a method that needs what is not there", needs, "it needs out-of-fold answers"),
     Row("a budget that does not cover one step", budget, "the budget does not cover one step"),
     Row("an oracle of another request or recipe", other_oracle, "not retrained on this request's"),
-    Row("a target or precision that there is none of", targets, "no such name. Did you mean litert"),
+    Row(
+        "a target or precision that there is none of", targets, "no such name. Did you mean litert"
+    ),
     Row("targets none of which runs on this machine", no_runtime, "none can be timed on this mach"),
     Row("an override of a gate that there is none of", override, "no release is judged by such a"),
     Row("nobody that the model was trained on", held_out, "3 of 3 samples were not trained on"),

@@ -178,4 +178,5 @@ def test_a_gate_of_a_decision_that_nobody_gave(
     world: World, tmp_path: Path, more: tuple[str, ...], why: str
 ) -> None:
     arguments = ("--data", world.spec, "--forget", world.forget_file, "--out", tmp_path / "b")
+    more = (*more, "--budget", "0.6")
     assert why in fail("release", world.original.path, *arguments, *more).line

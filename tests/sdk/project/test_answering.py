@@ -93,9 +93,9 @@ def unforgetting(project: Project) -> None:
 def test_nothing_moves_where_a_gate_refuses(project: Project) -> None:
     file = project.folder / "unplug.toml"
     before, state = file.read_text(), project.state()
-    file.write_text(f"{before}\n[release.gates]\nmax_artifact_auc_shift = -1.0\n")
+    file.write_text(f"{before}\n[release.gates]\nmax_host_latency_ms = 0\n")
     strict = Project.open()
-    with pytest.raises(GateFailed, match="audit on artifacts"):
+    with pytest.raises(GateFailed, match="host latency"):
         strict.answer()
     after = strict.state()
     assert (after.current, after.release) == (state.current, None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from unplug.core import key_file
+from unplug.core import InputError, is_there, key_file
 from unplug.sdk.forgetting.tasks import NEEDS
 
 from .base import Common, folded
@@ -189,6 +189,13 @@ def out_option(
         callback=_no_device,
         **more,
     )
+
+
+def check_there(*paths: Path) -> None:
+    """Refuses a path at which nothing lies, before anything else of the command is looked at."""
+    for path in paths:
+        if not is_there(path):
+            raise InputError(str(path), "there is no such file or folder", "Check the path")
 
 
 def opened(

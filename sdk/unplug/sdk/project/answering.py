@@ -99,6 +99,7 @@ class _Next:
     def __init__(self, project: ProjectFolder, ledger: Ledger) -> None:
         self.project, self.ledger, self.settings = project, ledger, project.settings
         self.state = current_state(project.folder, self.settings, ledger)
+        _places(project)  # what a certificate would refuse when all else is done
         self.number = 1 + max((item.number for item in self.state.releases), default=0)
         self.out = bundle_at(self.settings.release, self.settings.model.name, self.number)
 
@@ -293,12 +294,17 @@ def _evidence(
         signer=load_signer(settings.release.sign, None if public is None else Path(public)),
         out=folder / "certificate",
         traces=traces,
-        places=[said_place(f"{place}={word}") for place, word in settings.evidence.places.items()],
+        places=_places(project),
         issuer=settings.evidence.issuer,
     )
     draft_answer(id, ledger, folder / "letter", issued.certificate)
     say(f"{id}: search, certificate and letter in {folder}")
     return folder
+
+
+def _places(project: ProjectFolder) -> list[Any]:
+    said = project.settings.evidence.places.items()
+    return [said_place(f"{place}={word}") for place, word in said]
 
 
 def _searched(

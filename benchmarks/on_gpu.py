@@ -63,6 +63,8 @@ class Sizes:
         threads: of each of its workers.
         taught: steps of the base that is taught concepts.
         erasures: seeds of the erasures.
+        presence: steps of the judges that see a concept.
+        erasing: methods of the table; none stands for all.
         cell: pictures of an erased base in each row.
     """
 
@@ -82,6 +84,8 @@ class Sizes:
     threads: int = 2
     taught: int = 1800
     erasures: int = 2
+    presence: int = 500
+    erasing: tuple[str, ...] = ()
     cell: int = 200
 
     @property
@@ -110,6 +114,8 @@ QUICK = Sizes(
     pictures=8,
     taught=2,
     erasures=1,
+    presence=4,
+    erasing=("uce",),
     cell=8,
 )
 SIZES = {
@@ -361,11 +367,12 @@ def erasure(runner: Runner, sizes: Sizes, minutes: float | None) -> None:
     study, word = runner.out / "erasure", "eye patch"
     start, device = "benchmarks.studies erasure", ("--device", runner.device)
     some = ("--steps", sizes.taught, "--pictures", sizes.cell, *device, "--seed", 1, "--out", study)
-    runner.start("taught", f"{start} taught", *some)
+    judges = ("--judge-steps", sizes.presence)
+    runner.start("taught", f"{start} taught", *some, *judges)
     runner.wait("taught")
-    runner.start("oracle", f"{start} taught", "--without", word, *some)
+    runner.start("oracle", f"{start} taught", "--without", word, *some, *judges)
     runner.wait("oracle")
-    named = [part for name in sorted(ERASURES) for part in ("--method", name)]
+    named = [part for name in sizes.erasing or sorted(ERASURES) for part in ("--method", name)]
     base, oracle = (folder_of(study, without) for without in ((), (word,)))
     asked = ("--concept", word, "--oracle", f"{word}={oracle}", "--base", base, *named, *device)
     cells = ("--seeds", sizes.erasures, "--pictures", sizes.cell, "--plugin", "canny")

@@ -149,10 +149,40 @@ def test_a_module_is_never_searched_for_in_the_working_folder(
     assert not (tmp_path / "ran").exists() and str(tmp_path) in map(os.path.abspath, sys.path)
 
 
+def test_a_path_says_where_a_file_lies_and_a_bare_name_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agenet.py").write_text(
+        "from torch import nn\ndef make(width=3):\n    return nn.Linear(width, width)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    named = Adopted(factory="./agenet.py:make", arguments={"width": 5})
+    assert named.factory == f"{tmp_path}/agenet.py:make" and named.is_code
+    assert Adopted.from_dict(named.to_dict()) == named
+    with pytest.raises(InputError, match="nobody said here that it may run"):
+        named.build(3)
+    trust(named.call)
+    monkeypatch.chdir("/")
+    made = named.build(3)
+    assert made.in_features == 5 and type(made).__name__ == "Linear"
+    monkeypatch.chdir(tmp_path)
+    for bare in ("agenet:make", "agenet.py:make"):
+        fix = r"never searched for in the current folder: write \./agenet\.py:make"
+        with tried(bare), pytest.raises(InputError, match=fix):
+            Adopted(factory=bare).build(3)
+    for path, why in (("./none.py:make", "No such file"), ("./agenet.py:no", "no attribute")):
+        missing = Adopted(factory=path)
+        with tried(missing.call), pytest.raises(InputError, match=f"{why}.*Check the path"):
+            missing.build(3)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"factory": "nocolon"},
+        {"factory": "./agenet:make"},
+        {"factory": "./a\nb.py:make"},
+        {"factory": f"./{'x' * 2000}.py:make"},
         {"factory": "a:b:c"},
         {"factory": "../x:y"},
         {"factory": 7},

@@ -125,7 +125,9 @@ def plant(
     left_out = {name for own, coin in zip(chosen, coin_M, strict=True) if not coin for name in own}
     mine = {name for own, coin in zip(chosen, coin_M, strict=True) if coin for name in own}
     train = tuple(name for name in split.train if name not in left_out)
-    split = replace(split, data_digest=planted.digest, train=train)
+    split = replace(
+        split, data_digest=planted.digest, train=train, rows=tuple(sorted(planted.marks))
+    )
     save_split(split, out / SPLIT)
     write_json(
         out / FORGET,

@@ -35,10 +35,16 @@ def erasure() -> None:
     help="Of each concept, named and unnamed.",
 )
 @click.option("--steps", type=click.IntRange(1), help="Optimizer steps (default 1,800).")
+@click.option("--judge-steps", type=click.IntRange(1), help="Of each judge (default 500).")
 @out_option("Folder of the study: bases, judges, rates; what is there already is used.")
 @command
 def taught(
-    without: tuple[str, ...], pictures: int, steps: int | None, out: Path, common: Common
+    without: tuple[str, ...],
+    pictures: int,
+    steps: int | None,
+    judge_steps: int | None,
+    out: Path,
+    common: Common,
 ) -> Outcome:
     """Train `small-taught`: eye patch, clown nose, face mask, pencil drawing and poster print.
 
@@ -49,6 +55,7 @@ def taught(
     from dataclasses import replace
 
     from unplug.sdk.drawing.diffusion import load_base
+    from unplug.sdk.evidence.concepts import JudgeRecipe
 
     from .rates import JUDGED, distance, judge_of, rates_of
     from .taught import RECIPE, train_taught
@@ -58,8 +65,10 @@ def taught(
         out, without, recipe, seed=common.seed, device=common.device, show=common.show
     )
     base, small = (load_base(name, device=common.device) for name in (str(folder), "small"))
+    judging = JudgeRecipe() if judge_steps is None else JudgeRecipe(steps=judge_steps)
     judges = {
-        name: judge_of(name, out, small, seed=common.seed, show=common.show) for name in JUDGED
+        name: judge_of(name, out, small, judging, seed=common.seed, show=common.show)
+        for name in JUDGED
     }
     common.say(f"drawing {pictures} pictures of each concept with {folder.name}")
     rates = rates_of(base, judges, pictures)

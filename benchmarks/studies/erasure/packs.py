@@ -119,7 +119,7 @@ def packs(
             judge = (
                 person_judge(out, base, seed=seed, show=show)
                 if word == PERSON
-                else judge_of(word, out, base, seed=seed, show=show)
+                else judge_of(word, out, base, JudgeRecipe(), seed=seed, show=show)
             )
             taught = type(base)(**base.components, requires_safety_checker=False)
             taught.unet = copy.deepcopy(base.unet)

@@ -49,14 +49,16 @@ class ConceptRate:
     false_alarms: Estimate
 
 
-def judge_of(concept: str, out: Path, base: Any, *, seed: int, show: bool) -> Judge:
+def judge_of(
+    concept: str, out: Path, base: Any, recipe: JudgeRecipe, *, seed: int, show: bool
+) -> Judge:
     """The judge of a concept in the study's folder, trained where it is not there yet."""
     folder = out / "judges" / concept.replace(" ", "-")
     device = base.device
     if folder.is_dir():
         return load_judge(folder, device=device)
     pairs = pairs_of_spec(f"{PEOPLE},{JUDGED[concept]}", PEOPLE, SIZE, base=base)
-    judge = train_judge(pairs, concept, JudgeRecipe(), seed=seed, device=device, show=show)
+    judge = train_judge(pairs, concept, recipe, seed=seed, device=device, show=show)
     folder.parent.mkdir(parents=True, exist_ok=True)
     save_judge(judge, folder)
     return judge

@@ -140,6 +140,7 @@ def cache_alone() -> Iterator[Path]:
     with _using:
         _let_go()
         try:
+            make_folder(root, PRIVATE_FOLDER)
             handle = os.open(root, os.O_RDONLY | _FOLDER)
         except OSError as error:
             raise cache_error(root, error) from error

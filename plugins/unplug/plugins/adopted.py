@@ -2,8 +2,9 @@
 called with, a normalization.
 
 A name of ``timm:`` or ``torchvision:`` picks from those packages' own lists, ``unplug:plain`` and
-``unplug:plain-wide`` are plain networks of ours. ``package.module:factory`` is code that a file
-names, so it is imported only where the operator trusts it, see `factories`.
+``unplug:plain-wide`` are plain networks of ours. ``package.module:factory`` and
+``./FILE.py:factory`` are code that a file names, so it is imported only where the operator trusts
+it, see `factories`.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unplug.core import InputError, MissingExtraError
+from unplug.core import InputError, MissingExtraError, expanded
 
 from .age_sizes import MAX_IMAGE_SIZE
 from .factories import away_from_here, call_of, check_trusted
 
-FORM = re.compile(r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.-]{0,200}")
+FORM = re.compile(
+    r"([A-Za-z_][\w.]{0,200}|[^\x00-\x1f,?]{0,999}[/\\][^\x00-\x1f,?]{0,200}\.py)"
+    r":[A-Za-z_][\w.-]{0,200}"
+)
 SCALARS = (str, int, float, bool, type(None))
 MAX_ARGUMENTS, MAX_CALL = 32, 2000
 OF_LISTS = {
@@ -48,7 +54,8 @@ class Adopted:
     """How a network is built again.
 
     Args:
-        factory: ``timm:NAME``, ``torchvision:NAME`` or ``package.module:factory``.
+        factory: ``timm:NAME``, ``torchvision:NAME``, ``package.module:factory``, or
+            ``./FILE.py:factory``, whose path is made absolute.
         arguments: the arguments of the call, numbers and texts; a network of a list also gets the
             number of groups.
         mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
@@ -67,8 +74,12 @@ class Adopted:
 
     def __post_init__(self) -> None:
         if not isinstance(self.factory, str) or FORM.fullmatch(self.factory) is None:
-            fix = "Write timm:NAME, torchvision:NAME or package.module:factory"
+            fix = "Write timm:NAME, torchvision:NAME, package.module:factory or ./FILE.py:factory"
             raise InputError(f"factory {str(self.factory)[:80]!r}", "it names no factory", fix)
+        if self.is_file:
+            place, _, name = self.factory.rpartition(":")
+            factory = f"{expanded(place).absolute()}:{name}"
+            object.__setattr__(self, "factory", factory)
         if not isinstance(self.arguments, Mapping) or len(self.arguments) > MAX_ARGUMENTS:
             raise InputError(
                 f"factory {self.factory}",
@@ -110,8 +121,13 @@ class Adopted:
 
     @property
     def package(self) -> str:
-        """In front of the colon."""
-        return self.factory.partition(":")[0]
+        """In front of the last colon."""
+        return self.factory.rpartition(":")[0]
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a path says where its code lies."""
+        return any(sign in self.package for sign in "/\\")
 
     @property
     def call(self) -> str:
@@ -150,7 +166,7 @@ class Adopted:
             InputError: not trusted, no such name, or what the factory raised or returned.
             MissingExtraError: its package is not installed.
         """
-        name = self.factory.partition(":")[2]
+        name = self.factory.rpartition(":")[2]
         with (
             redirect_stdout(sys.stderr),
             away_from_here(),
@@ -176,7 +192,7 @@ class Adopted:
     def _own(self, name: str) -> Callable[..., Any]:
         check_trusted(self.call)
         try:
-            factory: Any = import_module(self.package)
+            factory: Any = _of_file(self.package) if self.is_file else import_module(self.package)
             for part in name.split("."):
                 factory = getattr(factory, part)
         except (Exception, SystemExit) as error:
@@ -185,9 +201,30 @@ class Adopted:
                 if isinstance(error, SystemExit)
                 else _first_line(error)
             )
-            fix = "Install its package or name its folder in PYTHONPATH, or check the name"
+            fix = "Check the path and the name"
+            if not self.is_file:
+                fix = (
+                    "A bare name is never searched for in the current folder: write "
+                    f"./{self.package.removesuffix('.py')}.py:{name} for a file there; or install "
+                    "its package, or name its folder in PYTHONPATH"
+                )
             raise InputError(f"factory {self.factory}", why, fix) from error
         return factory  # type: ignore[no-any-return]
+
+
+def _of_file(path: str) -> ModuleType:
+    """The module that lies in a file: run once, under its path for a name, which no other has."""
+    if path not in sys.modules:
+        found = spec_from_file_location(path, path)
+        if found is None or found.loader is None:
+            raise ImportError("it is no file of Python code")
+        sys.modules[path] = module = module_from_spec(found)
+        try:
+            found.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[path]
+            raise
+    return sys.modules[path]
 
 
 def _first_line(error: BaseException) -> str:

@@ -55,7 +55,7 @@ def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
 
 
 class AgePredictor(
-    nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=["face-age", "on-device"]
+    nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk", tags=["face-age", "on-device"]
 ):
     """Face image to age-group logits and an expected age.
 

@@ -37,7 +37,7 @@ from unplug.sdk.drawing.device import (
     is_base,
     pack_name,
 )
-from unplug.sdk.learning.data import Dataset, load_dataset
+from unplug.sdk.learning.data import Dataset, load_again
 
 if TYPE_CHECKING:
     from unplug.sdk.drawing.diffusion import Sampling
@@ -235,7 +235,7 @@ def _samples(
     if order.calibrate is None:
         return None, example_inputs(model.model_type, shipped, order.check or 1)
     side = model.model.iospec.inputs[0].height
-    data = _opened(order.calibrate, side, show)
+    data = _opened(order.calibrate, side, model, show)
     compared = (
         None
         if order.check is None
@@ -245,8 +245,10 @@ def _samples(
     return real_inputs(model, data, count, part="retain", say=say), compared
 
 
-def _opened(data: Dataset | str, side: int, show: bool) -> Dataset:
-    return load_dataset(data, side, show=show) if isinstance(data, str) else data
+def _opened(data: Dataset | str, side: int, model: Checkpoint, show: bool) -> Dataset:
+    if isinstance(data, Dataset):
+        return data
+    return load_again(data, side, model.record, show=show)
 
 
 def _checked(model: ExportedModel, inputs: Mapping[str, Any] | None, bar: Bar) -> ExportedModel:
@@ -505,7 +507,7 @@ def _compared(
         faces = example_inputs(card.model_type, card.iospec, on.samples, images=on.images)
         return None, dict(faces)
     model = load_checkpoint(checkpoint, expect=card.model_type)
-    data = _opened(on.data, model.model.iospec.inputs[0].height, show)
+    data = _opened(on.data, model.model.iospec.inputs[0].height, model, show)
     taken = real_inputs(model, data, on.samples, part="test", iospec=card.iospec, say=say)
     return (model, data), dict(taken)
 

@@ -165,11 +165,12 @@ def unlearn(
     from unplug.sdk.evidence.fleet import out_of_fold
     from unplug.sdk.forgetting.tasks import task_of
     from unplug.sdk.forgetting.unlearning import check_fleet, forget, learned_by_design
-    from unplug.sdk.learning.data import resolve_names
+    from unplug.sdk.learning.data import as_trained, resolve_names
     from unplug.sdk.learning.training import pick_device
 
     check_fleet(fleet, method)
     model, chosen = _checkpoint(original), pick_device(device)
+    data = as_trained(data, model.record)
     task = task or task_of(model, device=chosen, base=base)
     ids = resolve_names(forget_ids, data, "forget_ids", learned_by_design(model))
     return forget(
@@ -333,7 +334,9 @@ def audit(
             original=None if original is None else _path(original),
             retrained=None if retrained is None else _path(retrained),
             references=_paths(references),
-            single=fleet is not None,
+            fleet=None if fleet is None else Path(fleet),
+            attacks=attacks,
+            others=others,
             base=base,
             device=_device(device),
             show=show,
@@ -347,9 +350,7 @@ def audit(
             audited,
             [*audited.references, *trained],
             exports,
-            fleet=None if fleet is None else Path(fleet),
             attacks=attacks,
-            others=others,
             relearn=relearn,
             seed=seed,
             say=say,
@@ -917,13 +918,14 @@ def _release_places(
     config: Mapping[str, Any],
 ) -> tuple[Checkpoint, Dataset, tuple[str, ...], Path, Path, ReleaseConfig]:
     """From what, whither, and how."""
-    from unplug.sdk.learning.data import resolve_names
+    from unplug.sdk.learning.data import as_trained, resolve_names
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
 
-    chosen, place = ReleaseConfig(**config), Path(out)
+    chosen, place, model = ReleaseConfig(**config), Path(out), _checkpoint(original)
     limits = asked_gates(gates or {}, config)
+    data = as_trained(data, model.record)
     return (
-        _checkpoint(original),
+        model,
         data,
         resolve_names(forget_ids, data, "forget_ids"),
         place,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from unplug.sdk.cli import (
     command,
     ledger_option,
 )
+
+if TYPE_CHECKING:
+    from . import ServeRecipe
 
 SCOPES = ("requests:write", "requests:read", "releases", "models", "metrics")
 """`unplug.serve.SCOPES`: a help text imports nothing of it."""
@@ -38,15 +41,15 @@ def serve() -> None:
     type=click.Path(path_type=Path),
     metavar="FILE",
     help=(
-        "How to release, an unplug-serve/1 JSON file; without one requests are taken and nothing "
-        "is released."
+        "How to release, an unplug-serve/1 JSON file (default: as `unplug answer` does, in a "
+        "project; elsewhere requests are taken and nothing is released)."
     ),
 )
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder to make and keep releases in (default: ~/.local/share/unplug/service).",
+    help="Folder to keep jobs in (default: service, in the folder of the ledger).",
 )
 @click.option(
     "--host",
@@ -87,13 +90,13 @@ def run(
     release that was under way.
     """
 
-    from . import ServeLimits, ServeRecipe, ServeSettings, run_service
+    from . import ServeLimits, ServeSettings, run_service
 
     place = where or ledger_place()
     settings = ServeSettings(
         ledger=place if "://" in place else str(expanded(place).resolve()),
         folder=str(expanded(folder or Path(ledger_place()).parent / "service").resolve()),
-        recipe=None if recipe_file is None else ServeRecipe.load(recipe_file),
+        recipe=_recipe(recipe_file),
         workers=workers,
         lease_seconds=lease,
         limits=ServeLimits(**{name: value for name, value in limits.items() if value is not None}),
@@ -101,6 +104,19 @@ def run(
     common.say(f"http://{host}:{port} (requests are taken once /ready says so)")
     run_service(settings, host=host, port=port)
     return Outcome(value={"ended": True}, text="")
+
+
+def _recipe(file: Path | None) -> ServeRecipe | None:
+    """The recipe of a file, or of the project that the current folder lies in."""
+    from unplug.sdk.project import Project, find_project
+
+    from . import ServeRecipe
+    from .project_run import project_recipe
+
+    if file is not None:
+        return ServeRecipe.load(file)
+    folder = find_project()
+    return None if folder is None else project_recipe(Project.open(folder))
 
 
 @serve.group()

@@ -308,6 +308,11 @@ class Jobs:
             put_model(connection, job=job.id, **model)
         return True
 
+    def finish(self, job: ReleaseJob, *, model: Mapping[str, str] | None) -> bool:
+        """Ends a job whose release is on record, as `complete` does."""
+        with self._tables.writing() as connection:
+            return self.complete(connection, job, model=model)
+
     def certified(
         self, job: ReleaseJob, files: Mapping[str, str], error: str | None = None
     ) -> bool:

@@ -41,6 +41,7 @@ class ServeRecipe(ReleaseChoices):
             does.
         hours: the hours after which a release is given up.
         runner: ``package.module:function`` that does the work, in a child process.
+        project: the folder of the project whose ``unplug answer`` does the work.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -57,6 +58,7 @@ class ServeRecipe(ReleaseChoices):
     automatic: bool = False
     hours: float = 24.0
     runner: str = RUNNER
+    project: str | None = None
     schema: Literal["unplug-serve/1"] = "unplug-serve/1"
 
     @classmethod

@@ -93,7 +93,7 @@ def _release(
 ) -> tuple[Sequence[str], str]:
     """The ids of the requests that are answered, and the folder of the checkpoint that forgot them."""
     from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.learning.data import load_dataset, named_samples, resolve_names
+    from unplug.sdk.learning.data import load_again, named_samples, resolve_names
     from unplug.sdk.learning.training import pick_device
     from unplug.sdk.releasing import (
         ReleaseChoices,
@@ -108,7 +108,7 @@ def _release(
     device = pick_device(recipe.device)
     original = _start(recipe, before)
     task = task_of(original, device=device)
-    dataset = load_dataset(recipe.data, task.image_size, show=False)
+    dataset = load_again(recipe.data, task.image_size, original.record, show=False)
     ledger = open_ledger(values["ledger"])
     open_ = answerable(ledger, named_samples(dataset.samples), original.sha256)
     asked = {id: names for id, names in open_.items() if id in values["requests"]}

@@ -72,6 +72,7 @@ class Made(BaseModel):
     artifact: str | None = None
     sha256: str | None = None
     files: dict[str, str] | None = None
+    recorded: bool = False
 
 
 def check_result(result: Mapping[str, Any], asked: Sequence[str]) -> None:
@@ -283,8 +284,16 @@ class JobThread:
 
     def _complete(self, job: ReleaseJob, result: Mapping[str, Any]) -> None:
         """The ledger's entry, the end of the job and the model that is served from now on: all of
-        them, or none.
+        them, or none. The release of a project is on record before.
         """
+        model = None
+        if result.get("artifact"):
+            served = {"artifact": result["artifact"], "sha256": result["sha256"]}
+            model = {"name": self._recipe.name, **served}
+        if result.get("recorded"):
+            if self._jobs.finish(job, model=model):
+                LOG.info("job done", extra={"job": job.id, "requests": len(result["requests"])})
+            return
         answered = self._answered_by(result)
         weights = zip(
             ("original_sha256", "model_sha256"), result.get("weights") or (), strict=False
@@ -295,10 +304,6 @@ class JobThread:
             "model": self._recipe.name,
             **dict(weights),
         }
-        model = None
-        if result.get("artifact"):
-            served = {"artifact": result["artifact"], "sha256": result["sha256"]}
-            model = {"name": self._recipe.name, **served}
         certify = self._recipe.sign is not None and bool(result.get("bundle"))
 
         def end(connection: Any) -> None:

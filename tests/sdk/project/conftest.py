@@ -1,10 +1,12 @@
 """A company's folder: procedural photographs in a table, and a model that looks as if it was
-trained on them; nothing is trained.
+trained on them; and a project of a small model that is made to forget.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +14,15 @@ import pytest
 from tests.once import once
 
 from unplug.plugins import AgePredictor, load_checkpoint, save_checkpoint
+from unplug.sdk import Project, journey
 from unplug.sdk.learning.data import load_dataset, make_split, write_faces
 from unplug.sdk.learning.training import Recipe
 
+from ..cli.calls import run
+
 SIZE = 32
+INIT = "init --model models/age --data csv:faces/labels.csv --name face-age"
+SPEC = "csv:faces/labels.csv"
 
 
 def make(root: Path) -> None:
@@ -70,3 +77,55 @@ def company(
     people = {sample.id: str(sample.subject) for sample in dataset.samples}
     assert "UNPLUG_KEY" not in os.environ
     return Company(folder, people[split["train"][0]], people[split["test"][0]])
+
+
+def train(root: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        run("data synth --n 90 --subjects 45 --size 48 --out faces")
+        run(
+            f"train age --data {SPEC} --forgettable closed-form "
+            "--trunk-data synth:n=300,subjects=300,seed=1 --size nano --image-size 32 --epochs 12 "
+            "--out models/age"
+        )
+
+
+@pytest.fixture
+def project(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Project:
+    """With a model that is made to forget, and one request, by person-0."""
+    folder = tmp_path / "co"
+    shutil.copytree(once(tmp_path_factory, "answering", train), folder)
+    for variable in ("UNPLUG_LEDGER", "UNPLUG_KEY", "UNPLUG_LEDGER_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(folder)
+    run(INIT)
+    file = folder / "unplug.toml"
+    text = file.read_text().replace(
+        "[evidence]", "bench-iterations = 3\nbench-repeats = 2\n\n[evidence]"
+    )
+    file.write_text(text.replace("# backups", "backups"))
+    made = Project.open()
+    made.request("person-0", id="T-1")
+    return made
+
+
+def kinds(project: Project) -> Counter[str]:
+    """How often the ledger tells of releases and searches."""
+    entries = project.ledger().entries()
+    return Counter(
+        "search" if "trace_sha256" in entry.facts else entry.kind
+        for entry in entries
+        if entry.kind == "release" or "trace_sha256" in entry.facts
+    )
+
+
+def remembering(project: Project, person: str) -> list[str]:
+    """Checkpoints that remember somebody, by a search below the whole folder."""
+    found = journey.trace(project.settings.model.data, person, [project.folder])
+    return [
+        str(Path(place.path).relative_to(project.folder))
+        for place in found.places
+        if place.standing == "remembers" and place.kind == "checkpoint"
+    ]

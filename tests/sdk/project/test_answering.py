@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.once import once
 
 from unplug.core import GateFailed, OutputError, StillHeld, hold, read_json
 from unplug.sdk import Project, journey, load_dataset, verify_bundle
@@ -19,62 +17,7 @@ from unplug.trust.bundle import read_trust
 from unplug.trust.certificates import check_certificate
 
 from ..cli.calls import fail, refused, run, said
-from .conftest import Company
-from .test_starting import INIT
-
-SPEC = "csv:faces/labels.csv"
-
-
-def train(root: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        run("data synth --n 90 --subjects 45 --size 48 --out faces")
-        run(
-            f"train age --data {SPEC} --forgettable closed-form "
-            "--trunk-data synth:n=300,subjects=300,seed=1 --size nano --image-size 32 --epochs 12 "
-            "--out models/age"
-        )
-
-
-@pytest.fixture
-def project(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Project:
-    """With a model that is made to forget, and one request, by person-0."""
-    folder = tmp_path / "co"
-    shutil.copytree(once(tmp_path_factory, "answering", train), folder)
-    for variable in ("UNPLUG_LEDGER", "UNPLUG_KEY", "UNPLUG_LEDGER_KEY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.chdir(folder)
-    run(INIT)
-    file = folder / "unplug.toml"
-    text = file.read_text().replace(
-        "[evidence]", "bench-iterations = 3\nbench-repeats = 2\n\n[evidence]"
-    )
-    file.write_text(text.replace("# backups", "backups"))
-    made = Project.open()
-    made.request("person-0", id="T-1")
-    return made
-
-
-def kinds(project: Project) -> Counter[str]:
-    """How often the ledger tells of releases and searches."""
-    entries = project.ledger().entries()
-    return Counter(
-        "search" if "trace_sha256" in entry.facts else entry.kind
-        for entry in entries
-        if entry.kind == "release" or "trace_sha256" in entry.facts
-    )
-
-
-def remembering(project: Project, person: str) -> list[str]:
-    """Checkpoints that remember somebody, by a search below the whole folder."""
-    found = journey.trace(project.settings.model.data, person, [project.folder])
-    return [
-        str(Path(place.path).relative_to(project.folder))
-        for place in found.places
-        if place.standing == "remembers" and place.kind == "checkpoint"
-    ]
+from .conftest import INIT, Company, kinds, remembering
 
 
 @pytest.mark.long
@@ -150,9 +93,9 @@ def unforgetting(project: Project) -> None:
 def test_nothing_moves_where_a_gate_refuses(project: Project) -> None:
     file = project.folder / "unplug.toml"
     before, state = file.read_text(), project.state()
-    file.write_text(f"{before}\n[release.gates]\nmax_artifact_auc_shift = -1.0\n")
+    file.write_text(f"{before}\n[release.gates]\nmax_host_latency_ms = 0\n")
     strict = Project.open()
-    with pytest.raises(GateFailed, match="audit on artifacts"):
+    with pytest.raises(GateFailed, match="host latency"):
         strict.answer()
     after = strict.state()
     assert (after.current, after.release) == (state.current, None)

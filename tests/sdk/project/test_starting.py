@@ -13,9 +13,8 @@ from unplug.sdk import Project
 from unplug.sdk.project import find_project, read_settings
 
 from ..cli.calls import leftovers, refused, run, said
-from .conftest import Company
+from .conftest import INIT, Company
 
-INIT = "init --model models/age --data csv:faces/labels.csv --name face-age"
 SMALL = '[model]\nname = "a"\noriginal = "m"\ndata = "synth:n=4"\n'
 
 

@@ -70,6 +70,12 @@ def test_one_picture_is_forgotten_and_ships_on_equality(
         and "Anyone who kept the old file can compare" in page
     )
 
+    audit = read_json(done.bundle / "reports" / "audit.json")
+    assert {model["role"]: (model["attacks"], *model["utility"]) for model in audit["models"]} == {
+        role: ({}, "test") for role in ("original", "unlearned", "retrained")
+    }
+    assert "no attack" in page and "no attack was made" in (done.bundle / "README.md").read_text()
+
     unlearned = load_checkpoint(tmp_path / "work" / "unlearned")
     (gate,) = Equality().judge(
         ReleaseEvidence(results={"unlearned": unlearned, "retrained": original})
@@ -90,3 +96,23 @@ def test_one_picture_is_forgotten_and_ships_on_equality(
             show=False,
         )
     assert not (tmp_path / "b.unplug").exists()
+
+    lines.clear()
+    full = release(
+        original,
+        personal,
+        split.train[:1],
+        tmp_path / "age.unplug",
+        tmp_path / "work",
+        replace(config, audit="full"),
+        device=CPU,
+        say=lines.append,
+        show=False,
+    )
+    used = [line.partition(":")[0] for line in lines if line.endswith("used again")]
+    forgot = f"forget by {design.name}"
+    assert used == ["retrain (oracle)", forgot, "export", "parity", "bench"]
+    assert {gate["name"] for gate in full.summary["gates"]} - gates.keys() == {"audit on artifacts"}
+    attacked = read_json(tmp_path / "work" / "audit.json")["models"]
+    assert all("loss" in model["attacks"] for model in attacked)
+    verify_bundle(full.bundle)

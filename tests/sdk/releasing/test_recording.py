@@ -375,7 +375,10 @@ def test_a_clock_that_was_set_back_is_noted_and_nothing_is_lost(
     desk.verified()
 
 
-def test_a_look_leaves_nothing(desk: Desk, world: World) -> None:
+def test_a_look_leaves_nothing(
+    desk: Desk, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "of nobody who released before"))
     stages = prepare(
         world.original,
         world.dataset,
@@ -408,11 +411,12 @@ def test_a_look_leaves_nothing(desk: Desk, world: World) -> None:
 
 @pytest.mark.parametrize("cost", [None, {"wall_s": 0.0}])
 def test_a_plan_of_a_network_that_was_adopted_knows_no_time(
-    world: World, tmp_path: Path, cost: object
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: object
 ) -> None:
+    monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "of nobody who released before"))
     original = replace(world.original, record=world.original.record | {"cost": cost})
     shown = planned(plan_release(replace(material_of(world, tmp_path), original=original)), 1.0)
-    assert "the time is not known here yet. Nothing was computed" in shown.text
+    assert "how long it takes: not timed here yet. Nothing was computed" in shown.text
     assert "0 ms" not in shown.text
     assert shown.value["seconds"] is None and shown.value["price"] is None
 

@@ -36,7 +36,7 @@ def test_an_inconclusive_release_says_how_many_people_would_decide_it_and_what_i
     )
     assert "About 11 times as many people, forgotten and unseen, would decide it." in error.fix
     assert (
-        "`method` retrain" in error.fix
+        "`method=retrain`, not timed here yet" in error.fix
         and "--forgettable closed-form" in error.fix
         and "\n" not in str(error)
     )

@@ -127,9 +127,9 @@ def _export(root: Path) -> None:
         export_checkpoint(checkpoint, targets=("onnx",), precisions=("fp32",), out=root / str(seed))
 
 
-def until(holds: Callable[[], bool]) -> None:
+def until(holds: Callable[[], bool], seconds: float = SOON) -> None:
     """Waits for what is to come soon."""
-    deadline = time.monotonic() + SOON
+    deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -65,8 +65,8 @@ def adopt(
 ) -> Outcome:
     """Make a network of your own an age predictor that every command works on.
 
-    FACTORY is timm:NAME, torchvision:NAME, or package.module:factory, which is code of yours:
-    calling this command says that it may run here. The network takes pictures (B, 3, H, W) and
+    FACTORY is timm:NAME, torchvision:NAME, or package.module:factory or ./FILE.py:factory, which is
+    code of yours: calling this command says that it may run here. The network takes pictures (B, 3, H, W) and
     answers one logit an age group. Nobody but you knows who trained it, so --weights needs --split
     (or data with official parts). The recipe's options say how it would be trained again.
     """

@@ -55,6 +55,8 @@ def _planned(plan: AnswerPlan) -> Iterator[str]:
         way = f"exact, by {plan.design}" if plan.design else "approximate, by an ordinary model"
         known = plan.steps.seconds if plan.steps is not None else None
         takes = "not timed here yet" if known is None else f"about {seconds(known)}"
+        unknown = () if plan.steps is None or known is None else plan.steps.unknown
+        takes += f", and {', '.join(unknown)}: not timed here yet" if unknown else ""
         yield folded(
             f"release {plan.release} answers {', '.join(plan.requests)}: "
             f"{counted(plan.pictures, 'picture')}; {way}; {takes}; from {plan.begins}"

@@ -15,6 +15,7 @@ from .audit_erased import audit_erased
 from .base import Common, Outcome, command, folded, names
 from .options import (
     base_option,
+    check_there,
     fleet_option,
     given_option,
     on_bad_option,
@@ -164,6 +165,7 @@ def audit(
         raise InputError(
             f"`{other}`", "it applies to erased bases, and this is not one", "Leave it out"
         )
+    check_there(*models)
     if spec is None or forget_file is None:
         name = "data" if spec is None else "forget"
         raise InputError(f"`{name}`", "it is missing", "Name the data and the forget set")

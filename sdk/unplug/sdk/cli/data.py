@@ -162,7 +162,7 @@ def pick_forget(
     from unplug.core import atomic_path
     from unplug.plugins import load_checkpoint
     from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.learning.data import load_dataset
+    from unplug.sdk.learning.data import load_again
     from unplug.sdk.learning.data import pick_forget as draw
     from unplug.sdk.learning.training import split_of
 
@@ -175,7 +175,7 @@ def pick_forget(
         if spec_of is None
         else spec_of.inputs[0].shape[-1]
     )
-    dataset = load_dataset(spec, side, on_bad=on_bad, show=common.show)
+    dataset = load_again(spec, side, loaded.record, on_bad=on_bad, show=common.show)
     picked = draw(dataset, split_of(loaded, dataset), fraction=fraction, seed=common.seed)
     with atomic_path(out, private=True) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in picked), encoding="utf-8")

@@ -34,7 +34,7 @@ def forget_pack(
     """Deletes a pack, or trains it again without those whom a request names while others stay."""
     from unplug.sdk.drawing.diffusion import image_size_of
     from unplug.sdk.forgetting.erasing import delete_pack, open_pack, retrain_pack
-    from unplug.sdk.learning.data import describe_request, load_dataset, read_forget_file
+    from unplug.sdk.learning.data import describe_request, load_again, read_forget_file
 
     _only(NO_CHOICE)
     pack = open_pack(folder, base, device=common.device)
@@ -42,7 +42,7 @@ def forget_pack(
         if spec is None:
             raise InputError("`data`", "the names of a request are of some data", "Give it")
         size = image_size_of(pack.base)
-        dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show)
+        dataset = load_again(spec, size, pack.record, on_bad=on_bad, show=common.show)
         ids = read_forget_file(forget_file, dataset)
         common.say(folded(describe_request(ids, dataset)))
         if pack.left(dataset, ids):

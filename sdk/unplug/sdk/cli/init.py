@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,7 @@ def init(
         "name": settings.model.name,
         "pictures": found.pictures,
         "people": found.people,
+        "unusable": [asdict(item) for item in found.unusable],
         "model": found.model,
         "design": found.design,
         "trained": found.trained,
@@ -79,6 +81,12 @@ def _lines(found: Beginning) -> list[str]:
         f"data   {counted(found.pictures, 'picture')} of "
         f"{counted(found.people, 'person', 'people')}, {model.data}"
     ]
+    if found.unusable:
+        first, how = found.unusable[0], model.on_bad
+        lines.append(
+            f"       {len(found.unusable)} more cannot be used (first: {first.id}: {first.reason}); "
+            + ("they are left out" if how == "skip" else 'on-bad = "skip" goes on without them')
+        )
     if found.model is None:
         lines += [
             f"model  none yet at {model.original}. Train one that forgets exactly, then run "

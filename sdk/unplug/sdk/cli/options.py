@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from unplug.core import key_file
+from unplug.core import InputError, is_there, key_file
 from unplug.sdk.forgetting.tasks import NEEDS
 
 from .base import Common, folded
@@ -25,8 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 ERROR_OR_SKIP = click.Choice(["error", "skip"])
 ON_BAD = (
-    "What to do with unreadable images or wrong labels: refuse, or go on without them and count "
-    "them."
+    "What to do with unreadable images or wrong or empty cells: refuse, or go on without them and "
+    "count them (as its training did, where a model's record says so)."
 )
 
 
@@ -191,17 +191,25 @@ def out_option(
     )
 
 
+def check_there(*paths: Path) -> None:
+    """Refuses a path at which nothing lies, before anything else of the command is looked at."""
+    for path in paths:
+        if not is_there(path):
+            raise InputError(str(path), "there is no such file or folder", "Check the path")
+
+
 def opened(
     checkpoint: Path, spec: str, on_bad: Any, base: str | None, common: Common
 ) -> tuple[Checkpoint, StoredTask, Dataset]:
     """A checkpoint, its task, and the data at its size."""
     from unplug.plugins import load_checkpoint
     from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.learning.data import load_dataset
+    from unplug.sdk.learning.data import load_again
 
     original = load_checkpoint(checkpoint)
     task = task_of(original, device=common.device, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
+    size, record = task.image_size, original.record
+    dataset = load_again(spec, size, record, on_bad=on_bad, show=common.show)
     return original, task, dataset
 
 

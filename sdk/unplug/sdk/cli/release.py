@@ -16,8 +16,10 @@ from .bundle import PublicationOrder, signing_of
 from .flags import with_flags
 from .ledger_options import ledger_option
 from .options import (
+    ON_BAD,
     FloatRange,
     base_option,
+    check_there,
     checkpoint_argument,
     given_option,
     on_bad_option,
@@ -42,14 +44,18 @@ if TYPE_CHECKING:
 )
 @checkpoint_argument
 @spec_option("Data, for example utkface:DIR or synth:n=3000.", required=False)
-@on_bad_option(
-    "What to do with unreadable images or wrong labels: refuse, or go on without them and "
-    "count them."
-)
+@on_bad_option(ON_BAD)
 @path_option(
     "--forget", "forget_file", metavar="FILE", help="Sample ids or subject:NAME, one a line."
 )
-@path_option("--audit", metavar="FILE", help="The report of `unplug audit` on an erased base.")
+@path_option(
+    "--audit",
+    metavar="full|FILE",
+    help=(
+        "full: make every attack on an exact release as well; its equality needs none. For an "
+        "erased base: the report of `unplug audit`."
+    ),
+)
 @click.option(
     "--claim",
     type=click.Choice(["prompts", "control images", "text states", "weights"]),
@@ -161,10 +167,14 @@ def release(
     signed = _signing(signing, out, given(PublicationOrder, options))
     if is_base(checkpoint) or (checkpoint / PIPELINE).is_file():
         return release_base(checkpoint, audit, claim, out, signed, options, common)
-    if name := given_option("audit", "claim", "packs"):
+    if name := given_option("claim", "packs"):
         why = "it is of a base, and this is none"
         raise InputError(f"`{name}`", why, "Leave it out")
     options.pop("packs")
+    if audit not in (None, Path("full")):
+        raise InputError("`audit`", "a file is of a base, and this is none", "Write full, or none")
+    options["audit"] = None if audit is None else "full"
+    check_there(checkpoint)
     if spec is None or forget_file is None:
         name = "data" if spec is None else "forget"
         raise InputError(f"`{name}`", "it is missing", "Name the data and the forget set")
@@ -336,7 +346,7 @@ def planned(plan: ReleasePlan, hourly: float | None) -> Outcome:
     price = None if paid is None else round(paid, 4)
     cost = "" if price is None else f", {price:g} at {hourly:g} an hour"
     about = (
-        "the time is not known here yet"
+        "how long it takes: not timed here yet"
         if plan.seconds is None
         else f"about {seconds(plan.seconds)}{cost}"
     )

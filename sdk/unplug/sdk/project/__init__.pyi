@@ -1,5 +1,6 @@
 from .answering import Answered as Answered
 from .answering import AnswerPlan as AnswerPlan
+from .answering import NothingToAnswer as NothingToAnswer
 from .folder import ProjectFolder as ProjectFolder
 from .place import FILE as FILE
 from .place import find_project as find_project

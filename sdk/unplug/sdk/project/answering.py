@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from unplug.core import InputError, UnplugError, counted, hold, is_there, make_folder
+from unplug.core import InputError, UnplugError, cache_alone, counted, hold, is_there, make_folder
 from unplug.plugins import load_checkpoint
 from unplug.sdk import journey
 from unplug.sdk.forgetting.tasks import task_of
 from unplug.sdk.forgetting.unlearning import design_of
-from unplug.sdk.learning.data import load_dataset, named_samples, parse_spec, resolve_names
+from unplug.sdk.learning.data import load_again, named_samples, parse_spec, resolve_names
 from unplug.sdk.learning.training import pick_device
 from unplug.sdk.releasing import Answering, ReleaseChoices, ReleasePlan, answerable
 from unplug.trust.bundle import (
@@ -38,6 +38,10 @@ Say = Callable[[str], None]
 HERE = "this machine"
 FORGOTTEN = ("released", "answered")
 LETTER = "answer.md"
+
+
+class NothingToAnswer(InputError):
+    """No request is open that the data hold whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +99,7 @@ class _Next:
     def __init__(self, project: ProjectFolder, ledger: Ledger) -> None:
         self.project, self.ledger, self.settings = project, ledger, project.settings
         self.state = current_state(project.folder, self.settings, ledger)
+        _places(project)  # what a certificate would refuse when all else is done
         self.number = 1 + max((item.number for item in self.state.releases), default=0)
         self.out = bundle_at(self.settings.release, self.settings.model.name, self.number)
 
@@ -111,7 +116,8 @@ class _Next:
         model, chosen = self.settings.model, self.settings.release
         original = load_checkpoint(self.project.current())
         task = task_of(original, device=pick_device(model.device))
-        dataset = load_dataset(model.data, task.image_size, on_bad=model.on_bad, show=show)
+        size, record = task.image_size, original.record
+        dataset = load_again(model.data, size, record, on_bad=model.on_bad, show=show)
         wanted = dict.fromkeys(name for held in requests.values() for name in held)
         config = {item.name: getattr(chosen, item.name) for item in fields(ReleaseChoices)}
         if design_of(original) is not None:
@@ -180,9 +186,9 @@ def plan_answer(project: ProjectFolder) -> AnswerPlan:
     )
 
 
-def _nothing(queue: Queue) -> InputError:
+def _nothing(queue: Queue) -> NothingToAnswer:
     why = "no request is open" if not queue.waiting() else "; ".join(queue.waiting())
-    return InputError("nothing to answer", why, "`unplug request add PERSON` adds one")
+    return NothingToAnswer("nothing to answer", why, "`unplug request add PERSON` adds one")
 
 
 def _begins(state: ProjectState) -> str:
@@ -196,6 +202,9 @@ def answer(project: ProjectFolder, *, show: bool, say: Say) -> Answered:
     """See `Project.answer`."""
     make_folder(project.folder / HIDDEN, 0o700)
     with hold(project.folder / HIDDEN / "answer"):
+        if "caches" in project.settings.evidence.purge:
+            with cache_alone():
+                pass  # who uses the cache is told before the work
         ledger = open_ledger()
         coming = _Next(project, ledger)
         requests, queue = coming.open()
@@ -285,12 +294,17 @@ def _evidence(
         signer=load_signer(settings.release.sign, None if public is None else Path(public)),
         out=folder / "certificate",
         traces=traces,
-        places=[said_place(f"{place}={word}") for place, word in settings.evidence.places.items()],
+        places=_places(project),
         issuer=settings.evidence.issuer,
     )
     draft_answer(id, ledger, folder / "letter", issued.certificate)
     say(f"{id}: search, certificate and letter in {folder}")
     return folder
+
+
+def _places(project: ProjectFolder) -> list[Any]:
+    said = project.settings.evidence.places.items()
+    return [said_place(f"{place}={word}") for place, word in said]
 
 
 def _searched(

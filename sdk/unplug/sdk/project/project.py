@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
 from unplug.trust.ledger import Request, open_ledger
 
-from .answering import Answered, AnswerPlan, answer, plan_answer
+from .answering import (
+    Answered,
+    AnswerPlan,
+    answer,
+    bundle_at,
+    evidence_at,
+    plan_answer,
+)
 from .folder import ProjectFolder
 from .found_person import FoundPerson, find_person
+from .state import ProjectRelease
 from .status import ProjectStatus, status_of
 
 
@@ -104,6 +113,31 @@ class Project(ProjectFolder):
         """
         with self.surroundings():
             return answer(self, show=show, say=say or (lambda _: None))
+
+    def bundle(self, number: int) -> Path:
+        """Where the bundle of a release lies.
+
+        Args:
+            number: of the release.
+        """
+        return bundle_at(self.settings.release, self.settings.model.name, number)
+
+    def certificates(self, release: ProjectRelease) -> dict[str, str]:
+        """Names and places of the certificates of a release, to be handed out.
+
+        Args:
+            release: One of `state().releases`.
+        """
+        found: dict[str, str] = {}
+        with self.surroundings():
+            ledger = open_ledger()
+        for id in release.requests:
+            folder = evidence_at(self, ledger, id)
+            for file in (folder / "certificate").glob("certificate.*"):
+                found[f"certificate-{folder.name}{file.name.removeprefix('certificate')}"] = str(
+                    file
+                )
+        return found
 
     def status(self) -> ProjectStatus:
         """What is due, which model is current, and what is left of whom it forgot."""

@@ -32,7 +32,8 @@ class ModelSettings:
             NAME-NUMBER.unplug.
         original: the checkpoint that was trained; never overwritten.
         data: spec of what it was trained on.
-        on_bad: the way with pictures that cannot be read: error or skip.
+        columns: the columns of a table, as the settings after ``csv:FILE`` name them.
+        on_bad: the way with rows and pictures that cannot be used: error or skip.
         device: auto, cpu or cuda.
     """
 
@@ -41,6 +42,7 @@ class ModelSettings:
     name: str
     original: str
     data: str
+    columns: dict[str, str] = field(default_factory=dict)
     on_bad: Literal["error", "skip"] = "error"
     device: str = "auto"
 
@@ -244,11 +246,19 @@ def _placed(settings: ProjectSettings, folder: Path, path: Path) -> ProjectSetti
     ledger = record.ledger if "://" in record.ledger else at(record.ledger)
     return replace(
         settings,
-        model=replace(model, original=at(model.original), data=spec_at(folder, model.data)),
+        model=replace(model, original=at(model.original), data=spec_at(folder, _data(model, path))),
         release=replace(release, folder=at(release.folder), sign=key_at(release.sign), **optional),
         evidence=replace(settings.evidence, search=tuple(map(at, settings.evidence.search))),
         record=replace(record, ledger=ledger, ledger_key=at(record.ledger_key), key=at(record.key)),
     )
+
+
+def _data(model: ModelSettings, path: Path) -> str:
+    """The data spec with the columns behind it."""
+    if model.columns and not model.data.startswith("csv:"):
+        fix = 'Write data = "csv:FILE", or remove them'
+        raise InputError(f"{path}: [model] columns", "they are of tables (csv:FILE) alone", fix)
+    return model.data + "".join(f",{ours}={column}" for ours, column in model.columns.items())
 
 
 def spec_at(folder: Path, spec: str) -> str:

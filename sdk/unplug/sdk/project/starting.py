@@ -19,7 +19,7 @@ from unplug.core import (
     read_json,
 )
 from unplug.plugins import RECORD, weights_sha256
-from unplug.sdk.learning.data import Split, parse_spec, stored_name
+from unplug.sdk.learning.data import SampleProblem, Split, parse_spec, stored_name
 from unplug.trust.bundle import load_signer, make_key
 from unplug.trust.ledger import make_signing_key, open_ledger
 
@@ -36,6 +36,7 @@ schema = "{schema}"
 name = {name}
 original = {original}  # never overwritten
 data = {data}
+# columns = {{ path = "photo", subject = "user_id", age = "taken - born" }}  # of a table
 
 [release]
 to = ["onnx"]
@@ -64,6 +65,7 @@ class Beginning:
     Args:
         project: the project.
         pictures, people: the numbers in the data.
+        unusable: unusable rows and files, each with the reason.
         model: SHA-256 of the original's weights; None where it is still to be trained.
         design: how it forgets; None is an ordinary model, or none yet.
         trained: samples that it remembers; of these `known` are in the data.
@@ -74,6 +76,7 @@ class Beginning:
     project: ProjectFolder
     pictures: int
     people: int
+    unusable: tuple[SampleProblem, ...]
     model: str | None
     design: str | None
     trained: int
@@ -169,7 +172,8 @@ def _record(checkpoint: Path) -> Mapping[str, Any]:
 
 def _started(folder: Path, settings: ProjectSettings, made: list[str]) -> Beginning:
     project, original = ProjectFolder(folder, settings), Path(settings.model.original)
-    samples = parse_spec(settings.model.data).listing().samples
+    listing = parse_spec(settings.model.data).listing()
+    samples = listing.samples
     record = _record(original)
     with project.surroundings():
         trained, known = _belongs(original, record, [item.id for item in samples], settings)
@@ -190,6 +194,7 @@ def _started(folder: Path, settings: ProjectSettings, made: list[str]) -> Beginn
         project=project,
         pictures=len(samples),
         people=len({item.subject for item in samples if item.subject is not None}),
+        unusable=listing.problems,
         model=model,
         design=str(design.get("name")) if isinstance(design, dict) else None,
         trained=trained,

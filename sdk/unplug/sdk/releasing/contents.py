@@ -43,19 +43,22 @@ _CARD = """\
 that the original was selected or measured with them stays.
 {%- endif %}
 
-
+{% if unlearned.attacks %}
 | attack | original | this model | {{ "retrained (oracle)" if others == "oracle" else others }} |
 |---|---|---|---|
 {% for attack in unlearned.attacks -%}
 | {{ attack }} AUC | {{ auc(original, attack) }} | {{ auc(unlearned, attack) }} | {{ auc(retrained, attack) }} |
 {% endfor %}
+{%- else %}
+An equality decides here, and no attack was made: see the gate `equality` below.
+{% endif %}
 {{ error }}: {{ mae(original) }} (original), {{ mae(unlearned) }} (this model),
 {{ mae(retrained) }} ({{ others }}).
 
-| file | bytes | run and attacked here |
+| file | bytes | run here |
 |---|---|---|
 {% for item in artifacts -%}
-| artifacts/{{ item.path.name }} | {{ item.card.bytes }} | {{ "yes" if item.path.name in audited else "no" }} |
+| artifacts/{{ item.path.name }} | {{ item.card.bytes }} | {{ "yes" if item.path.name in ran else "no" }} |
 {% endfor %}
 Gates:
 {% for gate in summary.gates %}
@@ -92,7 +95,7 @@ def bundle_card(
         "error": task.error_name,
         "forget": unlearned.record["forget"],
         "artifacts": evidence.artifacts,
-        "audited": {model.name for model in report.models},
+        "ran": {row.file for row in evidence.parity.rows if row.status != "not_run"},
         "summary": summary,
         "decision": "" if evidence.decided is None else decision_card(evidence.decided),
         "others": "oracle" if report.model("retrained").name == "retrained" else NEVER_SAW,

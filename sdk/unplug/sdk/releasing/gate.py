@@ -6,11 +6,14 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
+
+if TYPE_CHECKING:
+    from .material import ReleaseMaterial
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +82,32 @@ class Question:
 
     def is_of(self, gate: Gate) -> bool:
         """Whether a gate, read from a report say, was asked this."""
-        return _fits(self.name, gate.name) and (not gate.unit or _fits(self.unit, gate.unit))
+        return self.is_named(gate.name) and (not gate.unit or _fits(self.unit, gate.unit))
+
+    def is_named(self, name: str) -> bool:
+        """Whether a gate of this name is asked this."""
+        return _fits(self.name, name)
 
 
 def _fits(pattern: str, text: str) -> bool:
     return re.fullmatch(".+".join(map(re.escape, pattern.split("{}"))), text) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreseen:
+    """A gate that cannot hold whatever is computed: counts decide it.
+
+    Args:
+        asked: the gate.
+        what: is counted.
+        why: it cannot hold.
+        fix: what would let it; None where forgetting exactly is the way out.
+    """
+
+    asked: Question
+    what: str
+    why: str
+    fix: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,3 +123,7 @@ class Rule(ABC):
     @abstractmethod
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """The gates of this release, measured; none where it does not apply."""
+
+    def foresee(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+        """Gates that counts alone refuse, before anything is computed."""
+        yield from ()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from unplug.sdk.evidence.assurance import Shift, people_for
 from unplug.sdk.evidence.statistics import Estimate
 from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
-from .gate import Question, Rule
+from .gate import Foreseen, Question, Rule
 from .gates_files import MayNotRun
+
+if TYPE_CHECKING:
+    from .material import ReleaseMaterial
 
 FORGETTING, ROUNDING = "decision", "decision, rounding"
 RATES = {
@@ -81,6 +84,23 @@ class DecisionStays(MayNotRun, Rule):
         *STEPS[ROUNDING].values(),
         NOT_RUN,
     )
+
+    def foresee(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+        """Fewer minors or adults than it takes to show that none of them moved."""
+        if (record := material.decision) is None:
+            return
+        needed = people_for(self.max_decision_shift)
+        for what, side in zip(RATES, material.sides(record), strict=True):
+            if len(side) < needed:
+                word = "minors" if what == "false positives" else "adults"
+                why = (
+                    f"{needed} are needed to show a change of at most {self.max_decision_shift:g}, "
+                    "even where nobody changed"
+                )
+                fix = "Give more people with `decision_data`, or `gates` max_decision_shift"
+                yield Foreseen(
+                    asked=STEPS[FORGETTING][what], what=f"{len(side)} {word}", why=why, fix=fix
+                )
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """By step; none where no decision is given."""

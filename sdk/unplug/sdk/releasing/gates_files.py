@@ -6,15 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from unplug.core import counted
+from unplug.export import RUNTIMES, TARGETS
 from unplug.mobile_bench import at_fault
 from unplug.sdk.evidence.auditing import SWITCHED_OFF
 from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
-from .gate import Question, Rule
+from .gate import Foreseen, Question, Rule
+
+if TYPE_CHECKING:
+    from .material import ReleaseMaterial
 
 KEPT = Question(
     name="rounding",
@@ -125,7 +129,8 @@ class FilesAgree(MayNotRun, Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class FilesLeakNoMore(Rule):
-    """An exported file leaks as little as the checkpoint.
+    """An exported file leaks as little as the checkpoint; no gate where an equality holds and
+    nothing was attacked.
 
     Args:
         max_artifact_auc_shift: how far an attack's AUC on an exported file may be from that on the
@@ -139,6 +144,8 @@ class FilesLeakNoMore(Rule):
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Largest change of an attack's AUC between the checkpoint and a file."""
         unlearned = evidence.audit.model("unlearned")
+        if evidence.equal and not unlearned.attacks:
+            return
         shifts = [
             (
                 abs(item.attacks[name].auc.value - unlearned.attacks[name].auc.value),
@@ -171,6 +178,17 @@ class FilesRun(Rule):
     max_host_latency_ms: float | None = None
 
     questions: ClassVar[tuple[Question, ...]] = (RUNS, FAST)
+
+    def foresee(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+        """Targets none of which can be timed here."""
+        runtimes = {
+            name: RUNTIMES.get(TARGETS.get(name).runtime) for name in material.config.targets
+        }
+        reasons = {name: runtime.unavailable() for name, runtime in runtimes.items()}
+        if all(reasons.values()):
+            what = f"files of {', '.join(reasons)} alone"
+            why = f"none can be timed on this machine: {next(iter(reasons.values()))}"
+            yield Foreseen(asked=RUNS, what=what, why=why, fix="Add a target that runs here: onnx")
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Rows that are refused, or too slow."""

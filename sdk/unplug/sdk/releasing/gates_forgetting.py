@@ -4,23 +4,29 @@ at a small cost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from unplug.core import counted
 from unplug.sdk.evidence.auditing import (
     EQUIVALENCE,
+    MIN_UNSEEN_SUBJECTS,
     AttackResult,
     AuditReport,
     Certification,
     ModelAudit,
     inherent,
 )
+from unplug.sdk.evidence.statistics import MIN_SUBJECTS, few_people
 from unplug.trust.bundle import ANEW, CERTIFIED, EXACT, RANKED, Gate
 
 from .evidence import ReleaseEvidence
-from .gate import Question, Rule
+from .gate import Foreseen, Question, Rule
+
+if TYPE_CHECKING:
+    from .material import ReleaseMaterial
 
 STANDS_OUT = 0.05
 """A person whose p is below it stands out."""
@@ -28,6 +34,9 @@ EQUAL = 1e-8
 """Weights are equal within this. Solved on one machine, from the same integers, they are the same
 bit for bit.
 """
+HOLD_OUT = "Hold more people out: `unplug data split --test`, then train again"
+QUANTILE, CORRELATION = 2.2, 0.8
+"""See `least_width`."""
 WIDENING = 1.15
 """As they are, intervals refused 7.5 % of models that never saw the people; so widened, 2.5 %
 (docs/auditing.md).
@@ -169,6 +178,48 @@ class Unrecognised(Rule):
         elif self.worst_person:
             yield from _worst_person(unlearned, report)
 
+    def foresee(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+        """Too few people for an interval, or for one within the margin; a certification that
+        certifies nothing.
+        """
+        if material.exact:
+            return
+        if material.certified is not None:
+            gate = self._certified(material.certified)
+            if not gate.passed:
+                fix = "Certify another method, or a larger budget: `unplug certify`"
+                yield Foreseen(asked=METHOD, what="the certification", why=gate.explain(), fix=fix)
+            return
+        yield from self._too_few(material)
+        unseen = material.people[1]
+        ranked = material.fleet is not None or not material.named
+        if self.worst_person and not ranked and unseen < MIN_UNSEEN_SUBJECTS:
+            why = f"nobody can be the worst person beside fewer than {MIN_UNSEEN_SUBJECTS}"
+            fix = f"{HOLD_OUT}; or `gates` worst_person=false"
+            yield Foreseen(asked=WORST, what=_strangers(unseen), why=why, fix=fix)
+
+    def _too_few(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+        """People on either side, for an interval at all and for one within the margin."""
+        gone, unseen = material.people
+        pictures = counted(len(material.split.forget), "picture")
+        forgotten = f"{pictures} of {counted(gone, 'person', 'people')}"
+        if gone < MIN_SUBJECTS:
+            why = "no attack can decide that for an ordinary model"
+            yield Foreseen(asked=ABOVE, what=forgotten, why=why)
+        elif unseen < MIN_SUBJECTS:
+            why = f"no attack can decide anything beside fewer than {MIN_SUBJECTS}"
+            yield Foreseen(asked=ABOVE, what=_strangers(unseen), why=why, fix=HOLD_OUT)
+        elif (width := least_width(gone, unseen)) > self._margin:
+            why = (
+                f"beside {_strangers(unseen)} no attack can decide that for an ordinary model: its "
+                f"interval is +-{width:.2f} AUC or wider, and the margin {self._margin:g}"
+            )
+            yield Foreseen(asked=ABOVE, what=forgotten, why=why)
+
+    @property
+    def _margin(self) -> float:
+        return min(self.max_auc_above_retrained, self.max_auc_below_retrained)
+
     def _certified(self, certified: Certification) -> Gate:
         """What the method left of other people at most, in as many requests of this size."""
         ends = [
@@ -176,7 +227,7 @@ class Unrecognised(Rule):
             for leak in certified.leaks.values()
             for end in (leak.auc.low, leak.auc.high)
         ]
-        limit = min(self.max_auc_above_retrained, self.max_auc_below_retrained)
+        limit = self._margin
         detail = (
             f"{counted(certified.requests, 'request')} of {certified.people} by "
             f"{certified.method}: {certified.why}; "
@@ -211,6 +262,29 @@ class Unrecognised(Rule):
             # An interval that holds zero saw nothing: it is only too wide to say that there is
             # nothing to see.
             yield asked.judged(value, limit, detail, of=name, inconclusive=not seen)
+
+
+def least_width(gone: int, unseen: int) -> float:
+    """Half the least width that the interval of an attack's AUC minus the oracle's can be hoped to
+    have, by numbers of people.
+
+    w = q few(n) sqrt((1 - r) / 6 (1 / n + 1 / m)), q = 2.2 for all attacks at once, few(n) of few
+    people, and r = .8 the correlation of what two trainings say of a person: on the people of
+    docs/auditing.md intervals were wider at every size.
+
+    Args:
+        gone, unseen: n forgotten and m unseen people.
+
+    Example:
+        >>> [round(least_width(count, 160), 2) for count in (5, 12, 50)]
+        [0.29, 0.14, 0.07]
+    """
+    spread = math.sqrt((1.0 - CORRELATION) / 6.0 * (1.0 / gone + 1.0 / unseen))
+    return QUANTILE * few_people(min(gone, unseen)) * spread
+
+
+def _strangers(count: int) -> str:
+    return f"{counted(count, 'person', 'people')} that no model saw"
 
 
 def _people(unlearned: ModelAudit, report: AuditReport) -> Gate:

@@ -4,6 +4,7 @@ it is first asked for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,7 @@ from unplug.sdk.evidence.auditing import Certification, Inputs, read_certificati
 from unplug.sdk.evidence.fleet import References, load_references
 from unplug.sdk.forgetting.tasks import StoredTask
 from unplug.sdk.forgetting.unlearning import DEFAULT_METHOD, design_of, request_split
-from unplug.sdk.learning.data import Dataset, Split, keyed
+from unplug.sdk.learning.data import Dataset, Split, keyed, parse_spec
 from unplug.sdk.learning.training import Sets, describe_device
 
 from .release_config import ReleaseConfig
@@ -70,6 +71,35 @@ class ReleaseMaterial:
         return request_split(self.original, self.dataset, self.forget_ids)
 
     @cached_property
+    def people(self) -> tuple[int, int]:
+        """How many people are forgotten, and how many no model saw."""
+        forgotten, unseen = (self._counts(part) for part in (self.split.forget, self.split.test))
+        return len(forgotten), len(unseen)
+
+    @cached_property
+    def named(self) -> bool:
+        """Whether the data say who is in a picture, as far as several are of one person."""
+        return max(self._counts(self.split.test).values(), default=1) > 1
+
+    def _counts(self, ids: Sequence[str]) -> Counter[str]:
+        wanted = set(ids)
+        return Counter(item.person for item in self.dataset.samples if item.id in wanted)
+
+    def sides(self, record: DecisionRecord) -> tuple[set[str], set[str]]:
+        """Minors and adults about whom a decision is asked, by the ages that the data say."""
+        samples = self.dataset.samples
+        if self.config.decision_data is not None:
+            samples = parse_spec(self.config.decision_data).listing().samples
+        asked = None if self.config.decision_data is not None else {*self.split.test}
+        aged = [
+            (item.person, item.age)
+            for item in samples
+            if item.age is not None and (asked is None or item.id in asked)
+        ]
+        minors = {who for who, age in aged if record.minors_from <= age < record.age}
+        return minors, {who for who, age in aged if age >= record.age}
+
+    @cached_property
     def sets(self) -> Sets:
         """The tensors of that split, on the device."""
         return self.task.sets(self.dataset, self.split, self.device, show=self.show)
@@ -80,7 +110,7 @@ class ReleaseMaterial:
         split = keyed(self.split)
         return {
             "original": self.original.sha256,
-            "data": [self.dataset.spec, self.dataset.digest],
+            "data": [self.dataset.spec, self.dataset.content],
             "split": split.sha256,
             "forget": split.forget_sha256,
             "task": self.task.facts(),
@@ -99,6 +129,11 @@ class ReleaseMaterial:
         has to.
         """
         return self.design is not None or self.config.method == "retrain"
+
+    @property
+    def attacked(self) -> bool:
+        """Whether attacks are made: an equality needs none, and they illustrate it where asked."""
+        return not self.exact or self.config.audit == "full"
 
     @property
     def needs_oracle(self) -> bool:

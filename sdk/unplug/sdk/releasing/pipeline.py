@@ -27,25 +27,24 @@ from unplug.core import (
 )
 from unplug.plugins import Checkpoint
 from unplug.sdk.drawing.inference import DECISION_KEY
-from unplug.sdk.evidence.auditing import check_forget_size
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
 from unplug.sdk.forgetting.unlearning import check_design_request, design_of, request_price
 from unplug.sdk.learning.data import Dataset, keyed
 from unplug.sdk.report import ReleaseRecord, Try
-from unplug.trust.bundle import Content, Gate, Signing, check_free, write_bundle
+from unplug.trust.bundle import Content, Gate, Signing, write_bundle
 from unplug.trust.ledger import Ledger
 
+from .beforehand import check_beforehand
 from .contents import bundle_card, write_vectors
 from .evidence import ReleaseEvidence
 from .gates import Gates
-from .lineage import check_start
 from .material import ReleaseMaterial
-from .overrides import check_reasons, overridden
+from .overrides import overridden
 from .recording import Answering, Recording, begin, only_release
 from .refusing import refusal
 from .release_config import ReleaseConfig
 from .stage import Say, StageProgress
-from .stages import STAGES, find_evidence
+from .stages import STAGES, find_evidence, retraining_takes
 
 CERTIFICATION = "certification.json"
 TRIES, MAX_TRIES = ".tries.json", 1000
@@ -194,7 +193,6 @@ def prepare(
         price = request_price(original, dataset, forget_ids)
         if price is not None and config.method != "retrain":
             say(f"forgetting by {design} costs {100 * price:.3g} % of a refit without them")
-    check_free(out)
     material = ReleaseMaterial(
         original=original,
         dataset=dataset,
@@ -208,33 +206,19 @@ def prepare(
         show=show,
         restart=restart,
     )
-    _check(material, out, signing, ledger)
-    return material
-
-
-def _check(
-    material: ReleaseMaterial, out: Path, signing: Signing | None, ledger: Ledger | None
-) -> None:
-    config, split = material.config, material.split
-    check_forget_size(len(split.forget), exact=material.exact or config.fleet is not None)
-    check_start(material, out, signing, ledger)
+    _ = material.certified  # of another method, size or original: refused now
+    if material.fleet is not None:  # what the request names must be in it
+        material.fleet.rows(material.split.there(dataset).forget)
     relearns = config.gates.min_relearn_of_retrained is not None
     if relearns and not material.needs_oracle and material.oracle is None:
         why = (
             "relearn time is compared with the retrained model's, and with a fleet none is trained"
         )
-        raise InputError(
-            "`gates` min_relearn_of_retrained", why, "Add `oracle`, or leave the gate out"
-        )
-    check_reasons(config.overrides)
-    if (
-        material.fleet is not None
-    ):  # before anything is trained: what the request names must be in it
-        material.fleet.rows(split.forget)
-    _ = material.certified  # of another method, size or original: refused now
-    for stage in STAGES:
-        stage.check(material)
-    _earlier(material.work)  # before anything is computed: it may be that they cannot be read
+        fix = "Add `oracle`, or leave the gate out"
+        raise InputError("`gates` min_relearn_of_retrained", why, fix)
+    check_beforehand(material, out, signing, ledger)
+    _earlier(work)  # it may be that they cannot be read
+    return material
 
 
 def _walk(
@@ -253,7 +237,9 @@ def _walk(
     if record is not None:
         record.judged(judged, evidence.unlearned.sha256)
     if not summary["passed"]:
-        raise refusal(judged, evidence.audit, material.config.gates, out, work)
+        raise refusal(
+            judged, evidence.audit, material.config.gates, out, work, retraining_takes(material)
+        )
     if record is not None:
         record.check_still_open()
     with progress.timed("bundle"):

@@ -8,21 +8,30 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from unplug.core import GateFailed, counted
+from unplug.core import GateFailed, counted, seconds
 from unplug.sdk.evidence.auditing import AuditReport
 from unplug.trust.bundle import Gate
 
 from .gates import Gates
 from .gates_forgetting import ABOVE, BELOW
 
-EXACTLY = (
-    "So few are forgotten exactly with `method` retrain, or at once by models of `unplug train age "
-    "--forgettable closed-form`"
-)
+
+def exactly(takes: float | None) -> str:
+    """The way out for a request of so few people, with how long a retraining takes here."""
+    about = "not timed here yet" if takes is None else f"about {seconds(takes)} here"
+    return (
+        f"`method=retrain`, {about}, forgets so few exactly; a model made to forget does at once: "
+        "`unplug train age --forgettable closed-form`"
+    )
 
 
 def refusal(
-    found: Sequence[Gate], audit: AuditReport, limits: Gates, out: Path, work: Path
+    found: Sequence[Gate],
+    audit: AuditReport,
+    limits: Gates,
+    out: Path,
+    work: Path,
+    retraining: float | None = None,
 ) -> GateFailed:
     """The error of a release that may not ship.
 
@@ -31,6 +40,7 @@ def refusal(
         audit: the audit of its models.
         limits: that the gates were held to.
         out, work: the release's folders.
+        retraining: seconds that a retraining takes here; None where that is unknown.
     """
     failed = [gate for gate in found if not gate.ships]
     surely = [gate for gate in failed if not gate.inconclusive]
@@ -51,7 +61,7 @@ def refusal(
         else ""
     )
     return GateFailed(
-        "release inconclusive", f"{widest.explain()}{others}", f"{more}{EXACTLY}. {fix}"
+        "release inconclusive", f"{widest.explain()}{others}", f"{more}{exactly(retraining)}. {fix}"
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,7 @@ class ReleaseChoices:
         targets: comma-separated targets to export to.
         precisions: comma-separated precisions to export in.
         seed: the seed of everything random.
+        audit: full makes every attack on an exact release as well; its equality needs none.
     """
 
     method: str | None = None
@@ -41,3 +43,4 @@ class ReleaseChoices:
     )
     precisions: tuple[str, ...] = field(default=("fp32", "fp16"), metadata={"flag": "--precision"})
     seed: int = 0
+    audit: Literal["needed", "full"] = "needed"

@@ -27,9 +27,11 @@ from unplug.core import (
     sha256_tree,
     write_json,
 )
+from unplug.sdk.learning.training import describe_device
 
 from .evidence import ReleaseEvidence
 from .material import ReleaseMaterial
+from .timings import Timed, remember
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -89,7 +91,7 @@ Entered = Literal["step", "audit"]
 """What a stage is in a ledger."""
 Taken = tuple[float | None, str]
 """Seconds that a stage takes, None where nobody knows, and how they are known."""
-UNKNOWN: Taken = None, "not known before its first run here"
+UNKNOWN: Taken = None, "not timed here yet"
 
 
 class Stage(ABC):
@@ -109,6 +111,10 @@ class Stage(ABC):
     wanted.
     """
     entry: ClassVar[Entered] = "step"
+    costs_by: ClassVar[tuple[str, ...]] = ()
+    """Fields of `ReleaseConfig` that decide how long it takes, beside the model and its data."""
+    scales: ClassVar[bool] = True
+    """Whether its time goes with the number of samples."""
     serves: ClassVar[Stage | None] = None
     """The stage that alone reads its result: where that one is finished, this one need not run."""
 
@@ -129,6 +135,18 @@ class Stage(ABC):
         line of the plan.
         """
         return UNKNOWN
+
+    def kind(self, material: ReleaseMaterial) -> dict[str, Any]:
+        """What two runs of it have in common that take as long as each other."""
+        config = material.config
+        return {
+            "stage": self.gives,
+            "model": material.original.model_type,
+            "recipe": material.task.recipe.to_dict(),
+            "design": material.design,
+            "device": describe_device(material.device),
+            **{name: getattr(config, name) for name in self.costs_by},
+        }
 
     def recorded(self, material: ReleaseMaterial) -> bool:
         """Whether it makes anything; else `load` has its result at once."""
@@ -190,6 +208,8 @@ class StageProgress:
         self._work, self._common, self._say, self._finish = work, dict(common), say, finished
         self.seconds: dict[str, float] = {}
         """Wall time of each stage, of the run in which it ran."""
+        self.ran: set[str] = set()
+        """Stages that this run made."""
         self._records = StageRecords()
         if restart:
             (work / FILE).unlink(missing_ok=True)
@@ -234,6 +254,7 @@ class StageProgress:
             return load(finished.facts)
         with self.timed(name):
             left = make()
+        self.ran.add(name)
         if not left.final:
             return load(left.facts)
         files = {os.path.relpath(path, self._work): sha256_tree(path)[0] for path in left.files}
@@ -294,6 +315,9 @@ class StageProgress:
             lambda facts: stage.load(material, evidence, facts),
             stage.entry,
         )
+        if name in self.ran:
+            timed = Timed(seconds=self.seconds[name], samples=len(material.dataset))
+            remember(stage.kind(material), timed)
         if (more := stage.remarks(result)) is not None:
             self._say(more)
         return evidence.plus(stage.gives, result)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unplug.core import InputError, ReportError, read_dataclass
 
 from .evidence import ReleaseEvidence
 from .material import ReleaseMaterial
-from .stage import FILE, MAX_BYTES, Stage, StageProgress, StageRecords
+from .stage import FILE, MAX_BYTES, Stage, StageProgress, StageRecords, Taken
 from .stages_audit import AUDIT, Counterparts
 from .stages_files import Bench, Export, Parity
 from .stages_models import Forget, Oracle, ReferenceModels
 from .stages_people import AgeLimits, Decide, ShownFaces
+from .timings import recall
 
 STAGES: tuple[Stage, ...] = (
     Oracle(),
@@ -30,6 +31,7 @@ STAGES: tuple[Stage, ...] = (
     Bench(),
 )
 HERE = "as long as it took in this work folder"
+BEFORE = "as long as it took on this machine before"
 AT_MOST, SOON = "at most", 1.0
 """The time of what only writes and signs."""
 
@@ -43,6 +45,23 @@ def find_evidence(material: ReleaseMaterial, progress: StageProgress) -> Release
     for stage in STAGES:
         evidence = progress.run(stage, material, evidence)
     return evidence
+
+
+def _takes(stage: Stage, material: ReleaseMaterial) -> Taken | None:
+    """How long a stage takes: as the last one of its kind on this machine, else as it says itself;
+    None where it does nothing that is worth a line.
+    """
+    taken = stage.takes(material) if stage.wanted(material) else None
+    if taken is None or (timed := recall(stage.kind(material))) is None:
+        return taken
+    more = len(material.dataset) / max(1, timed.samples) if stage.scales else 1.0
+    return timed.seconds * more, BEFORE
+
+
+def retraining_takes(material: ReleaseMaterial) -> float | None:
+    """Seconds that a retraining takes here, as far as anybody knows."""
+    taken = _takes(STAGES[0], replace(material, oracle=None))
+    return None if taken is None else taken[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +135,7 @@ def plan_release(
         known = {name: record.seconds for name, record in earlier.items()}
     steps = []
     for stage in STAGES:
-        taken = stage.takes(material) if stage.wanted(material) else None
+        taken = _takes(stage, material)
         if taken is not None:
             name = stage.name(material)
             seconds, source = (known[name], HERE) if name in known else taken

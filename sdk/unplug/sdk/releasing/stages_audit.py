@@ -21,13 +21,14 @@ from unplug.sdk.evidence.auditing import (
     CheckpointPredictor,
     Exports,
     audit,
+    audit_use,
     criticise,
     form_of,
     gather,
     make_exports,
     relearn_times,
 )
-from unplug.sdk.learning.data import load_dataset
+from unplug.sdk.learning.data import load_dataset, parse_spec
 
 from .evidence import ReleaseEvidence
 from .material import ReleaseMaterial
@@ -44,6 +45,12 @@ class Audit(Stage):
     gives = "audit"
     leaves = "audit.json"
     entry = "audit"
+    costs_by = ("targets", "precisions", "references", "rounding", "audit")
+
+    def check(self, material: ReleaseMaterial) -> None:
+        """That there are the other pictures that were named."""
+        if material.config.others is not None:
+            parse_spec(material.config.others).listing()
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """All models and files, and which attacks are made."""
@@ -58,11 +65,15 @@ class Audit(Stage):
             "fleet": None if material.fleet is None else material.fleet.sha256,
             "relearn": config.gates.min_relearn_of_retrained is not None,
             "others": config.others,
+            "attacked": material.attacked,
         }
 
     def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
         """The attacks on the sets of the split, then those that read more."""
         path = material.work / self.leaves
+        if not material.attacked:
+            self._used(material, evidence).save(path)
+            return Left(files=[path])
         report = self._with_relearning(self._attacked(material, evidence), material, evidence)
         started = time.perf_counter()
         report = self._criticised(report, material, evidence)
@@ -71,8 +82,18 @@ class Audit(Stage):
         report.save(path)
         return Left(files=[path])
 
+    def _used(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> AuditReport:
+        return audit_use(
+            _predictors(material, evidence.models),
+            material.sets,
+            material.split,
+            edges=material.task.edges,
+            data=_data_facts(material),
+            seed=material.config.seed,
+        )
+
     def _attacked(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> AuditReport:
-        task, dataset = material.task, material.dataset
+        task = material.task
         runnable = {row.file for row in evidence.parity.rows if row.status != "not_run"}
         files = [
             ArtifactPredictor(name=item.path.name, artifact=item, task=task)
@@ -89,7 +110,7 @@ class Audit(Stage):
             material.sets,
             material.split,
             edges=task.edges,
-            data={"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
+            data=_data_facts(material),
             references=references,
             fleet=material.fleet,
             exports=exports,
@@ -147,11 +168,13 @@ class Counterparts(Stage):
 
     gives = "counterparts"
     called = "export the original and the oracle alike"
+    costs_by = ("targets", "precisions", "workers")
+    scales = False
     serves = AUDIT
 
     def wanted(self, material: ReleaseMaterial) -> bool:
-        """Unless what export did to the edit is not asked for."""
-        return material.config.rounding
+        """Unless what export did to the edit is not asked for, or attacks are not made at all."""
+        return material.config.rounding and material.attacked
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """The same as the audit."""
@@ -205,6 +228,11 @@ class Counterparts(Stage):
             for item in facts["made"]
         ]
         return made, dict(facts["unable"])
+
+
+def _data_facts(material: ReleaseMaterial) -> dict[str, Any]:
+    data = material.dataset
+    return {"spec": data.spec, "digest": data.digest, "samples": len(data)}
 
 
 def _predictors(

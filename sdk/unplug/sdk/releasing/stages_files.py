@@ -46,6 +46,8 @@ class Export(Stage):
 
     gives = "artifacts"
     called = "export"
+    costs_by = ("targets", "precisions", "workers")
+    scales = False
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """The weights, and what writes them."""
@@ -83,6 +85,8 @@ class Parity(Stage):
 
     gives = "parity"
     leaves = "parity.json"
+    costs_by = ("targets", "precisions")
+    scales = False
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """The weights and the files."""
@@ -110,6 +114,8 @@ class Bench(Stage):
 
     gives = "bench"
     leaves = "bench.json"
+    costs_by = ("targets", "precisions", "bench_iterations", "bench_repeats", "threads")
+    scales = False
 
     def _plan(self, material: ReleaseMaterial) -> Plan:
         config = material.config

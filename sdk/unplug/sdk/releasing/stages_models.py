@@ -12,6 +12,7 @@ from unplug.plugins import Checkpoint
 from unplug.sdk.forgetting.unlearning import (
     DEFAULT_METHOD,
     check_oracle,
+    checked_method,
     forget,
     needs_answers,
     request_price,
@@ -29,6 +30,12 @@ class Oracle(Stage):
     """The model retrained without the forgotten, given or made here."""
 
     gives = "retrained"
+
+    def check(self, material: ReleaseMaterial) -> None:
+        """That one which is given is the original's recipe on everybody else."""
+        if material.oracle is not None:
+            check_oracle(material.oracle, material.split, material.task.recipe)
+            material.task.check_twin(material.oracle)
 
     def name(self, material: ReleaseMaterial) -> str:
         """It says whether it was given."""
@@ -66,6 +73,7 @@ class ReferenceModels(Stage):
     """Retrainings with other seeds: attacks see by them how much a training differs by chance."""
 
     gives = "references"
+    costs_by = ("references",)
 
     def name(self, material: ReleaseMaterial) -> str:
         """With their number."""
@@ -110,6 +118,21 @@ class Forget(Stage):
     """
 
     gives = "unlearned"
+    costs_by = ("method", "options", "budget")
+
+    def check(self, material: ReleaseMaterial) -> None:
+        """That the method can do it: its settings, what it reads, and a budget that covers a step."""
+        config = material.config
+        if material.design is None and self.recorded(material):
+            checked_method(
+                config.method or DEFAULT_METHOD,
+                config.options,
+                material.task,
+                material.split,
+                config.budget,
+                original=material.original,
+                answers=material.fleet is not None,
+            )
 
     def name(self, material: ReleaseMaterial) -> str:
         """With the method."""
@@ -154,9 +177,8 @@ class Forget(Stage):
         config, more = material.config, {}
         if material.design is None:
             fleet = material.fleet if needs_answers(config.method) else None
-            outside = (
-                None if fleet is None else fleet.out_of_fold(material.split.forget, config.seed)
-            )
+            names = material.split.there(material.dataset).forget
+            outside = None if fleet is None else fleet.out_of_fold(names, config.seed)
             more = {
                 "budget": config.budget,
                 "options": config.options,

@@ -30,6 +30,7 @@ from .models import (
     main_models,
     model_cell,
     model_label,
+    why_no_attacks,
 )
 from .page import (
     Block,
@@ -163,7 +164,7 @@ def attacks(inputs: Inputs) -> Section | Missing:
     models, main, audit = all_models(inputs), main_models(inputs), main_audit(inputs)
     names = attack_names(inputs)
     if audit is None or not names:
-        return Missing("Attacks", "no audit with attacks was given (unplug audit)")
+        return Missing("Attacks", why_no_attacks(audit))
     blocks: list[Block] = []
     # The one that decides first, then in the order of the audit.
     head = headline_attack(main)

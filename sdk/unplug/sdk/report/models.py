@@ -65,6 +65,12 @@ def attack_names(inputs: Inputs) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for model in all_models(inputs) for name in model.attacks))
 
 
+def why_no_attacks(audit: AuditReport | None) -> str:
+    """Why the page shows none: an audit that made none says why."""
+    given = None if audit is None else audit.skipped.get("attacks")
+    return given or "no audit with attacks was given (unplug audit)"
+
+
 def main_attack(models: dict[str, ModelAudit]) -> str | None:
     """The attack that recognized the forget set best in the original: forgetting is judged by the
     strongest.

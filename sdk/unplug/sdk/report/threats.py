@@ -6,7 +6,7 @@ from unplug.core import count, plain
 from unplug.sdk.evidence.auditing import ModelAudit, Threat, threat_model
 
 from .inputs import Inputs
-from .models import all_models, main_audit, model_cell
+from .models import all_models, main_audit, model_cell, why_no_attacks
 from .page import Block, Cell, Column, Missing, Section, Table, estimate_cell, words
 
 
@@ -16,7 +16,7 @@ def threats(inputs: Inputs) -> Section | Missing:
     """
     audit = main_audit(inputs)
     if audit is None or not any(model.attacks for model in audit.models):
-        return Missing("Threat model", "no audit with attacks was given (unplug audit)")
+        return Missing("Threat model", why_no_attacks(audit))
     models = all_models(inputs)
     rows = audit.threats or threat_model(audit)
     blocks: list[Block] = [_table(rows)]

@@ -43,7 +43,7 @@ def _metadata(shipment: Shipment) -> list[str]:
         "machine-unlearning",
         *sorted(targets & {"onnx", "tflite", "mlpackage", "pte"}),
     ]
-    lines = ["---", "library_name: unplug"]
+    lines = ["---", "library_name: unplug-sdk"]
     if shipment.delivery.license:
         lines.append(f"license: {json.dumps(shipment.delivery.license)}")
     if manifest.model_type in PIPELINES:

@@ -75,8 +75,12 @@ def test_the_journey_of_an_adopted_network(here: Path) -> None:
 
 
 def test_it_is_trained_here_where_it_has_no_weights(here: Path) -> None:
-    assert "saved mine: tests.networks:small" in call(SMALL)
-    assert load_checkpoint("mine").record["cost"]["forward"] == 42
+    Path("nets.py").write_text("from tests.networks import small as make\n")
+    words = SMALL.replace("tests.networks:small", "./nets.py:make")
+    assert "saved mine: ./nets.py:make" in call(words)
+    made = load_checkpoint("mine")
+    assert made.record["cost"]["forward"] == 42
+    assert made.model.adopted.factory == f"{here}/nets.py:make"
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_the_hub_reads_the_card(packs: Packs, shipped: Shipped, tmp_path: Path) 
     from huggingface_hub import ModelCard
 
     assert ModelCard.load(packs["hub"] / "README.md").data.to_dict() == {
-        "library_name": "unplug",
+        "library_name": "unplug-sdk",
         "pipeline_tag": "image-classification",
         "tags": ["unplug", "machine-unlearning", "onnx"],
     }

@@ -104,7 +104,7 @@ def exact_depths(
     shape = (count, checked_size(size), size, 3)
     if out is None:
         return in_memory(chunks, shape)
-    made_of = {"condition": identity(condition), "size": size, "images": f"data {dataset.digest}"}
+    made_of = {"condition": identity(condition), "size": size, "images": f"data {dataset.content}"}
     return in_file(chunks, shape, out, made_of)
 
 
@@ -123,7 +123,7 @@ def conditions_of(
     if options.get("model") == EXACT:
         return exact_depths(dataset, options, size, out=out, show=show)
     pictures: Any = _Pictures(dataset)
-    digest = f"data {dataset.digest}"
+    digest = f"data {dataset.content}"
     return conditions_in_worker(kind, options, pictures, size, out=out, digest=digest, show=show)
 
 

@@ -235,5 +235,5 @@ def _condition_place(dataset: Dataset, kind: str, options: Mapping[str, str]) ->
     of another one is drawn over.
     """
     settings = json_sha256(identity(build_condition(kind, options))["settings"])[:8]
-    name = f"condition-{kind}-{dataset.digest[:24]}-{settings}-{dataset.size}px.npy"
+    name = f"condition-{kind}-{dataset.content[:24]}-{settings}-{dataset.size}px.npy"
     return use_cache() / "diffusion" / name

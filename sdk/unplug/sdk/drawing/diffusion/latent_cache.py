@@ -58,7 +58,7 @@ def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:
     encoder = weights_digest(*(part for part in (vae.encoder, vae.quant_conv) if part is not None))
     facts = {
         "kind": "latents",
-        "data": dataset.digest,
+        "data": dataset.content,
         "encoder": encoder,
         "settings": settings_of(vae),
     }

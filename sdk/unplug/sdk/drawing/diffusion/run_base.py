@@ -206,7 +206,7 @@ def _refuse(dataset: Dataset, split: Split, device: torch.device) -> None:
         )
     if not (split.train and split.validation):
         raise DataError(
-            "split", "it has no training or no validation samples", "Make the split again"
+            "split", "it has no training or no validation samples", "Use a split that has both"
         )
     if processes(device).num_processes > 1:
         raise InputError(

@@ -190,7 +190,7 @@ def _card(record: dict[str, Any]) -> str:
 
 _CARD = """\
 ---
-library_name: diffusers
+library_name: unplug-sdk
 tags: [unplug, lora, text-to-image]
 ---
 # Pack: {word}

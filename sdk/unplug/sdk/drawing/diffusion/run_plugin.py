@@ -16,11 +16,11 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unplug.core import DataError, atomic_path, one_writer, versions
+from unplug.core import atomic_path, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.conditions import build_condition, identity, portable
 from unplug.sdk.drawing.conditions import with_exact
-from unplug.sdk.learning.data import Dataset, Split, keyed
+from unplug.sdk.learning.data import Dataset, Split, fitting, keyed
 from unplug.sdk.learning.training import check_place, describe_device, training_dir
 
 from .control import CONTROLS, Control
@@ -129,12 +129,7 @@ def train_plugin(
         TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half`,
             `StateFile`, `save_checkpoint`.
     """
-    if split.data_digest != dataset.digest:
-        raise DataError(
-            f"data {dataset.spec}",
-            "the split was made from other data (digest differs)",
-            "Make the split again",
-        )
+    split = fitting(split, dataset, show=show)
     if start is not None:
         start.model.check_base(base.unet)
     work, team = training_dir(out), processes(device)
@@ -251,7 +246,7 @@ def _origin(dataset: Dataset, split: Split, done: Trained, device: torch.device)
 
 _CARD = """\
 ---
-library_name: diffusers
+library_name: unplug-sdk
 tags: [unplug, conditioning-plugin, t2i-adapter, on-device]
 ---
 # Conditioning plugin, {kind}, {size} px ({role})

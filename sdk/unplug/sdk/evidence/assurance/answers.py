@@ -20,7 +20,7 @@ from unplug.export import Artifact, Session, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.drawing.conditions import scaled
 from unplug.sdk.drawing.inference import face_faults, over_probability
-from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset, load_split, parse_spec
+from unplug.sdk.learning.data import Dataset, OnBad, Split, load_again, load_split, parse_spec
 from unplug.trust.bundle import Trust, artifact_paths
 
 from .copies import Training, training_data
@@ -134,7 +134,8 @@ def ask(
     learned = _learned(subjects, checkpoints, splits)
     asked: dict[int, tuple[Dataset, People, Array]] = {}
     for size in dict.fromkeys(subject.image_size for subject in subjects):
-        dataset = _at(size, data, on_bad, show)
+        record = next((item.checkpoint.record for item in subjects if item.checkpoint), {})
+        dataset = _at(size, data, on_bad, record, show)
         pictures = _training(dataset, learned, training, show)
         people, index_N = people_of(dataset, [split for split, _ in learned], part, pictures)
         if landmarker is not None:
@@ -147,12 +148,14 @@ def ask(
         )
 
 
-def _at(size: int, data: str | Dataset, on_bad: OnBad, show: bool) -> Dataset:
+def _at(
+    size: int, data: str | Dataset, on_bad: OnBad, record: Mapping[str, Any], show: bool
+) -> Dataset:
     """The data in pictures of the side that a model reads."""
     if isinstance(data, Dataset) and data.size == size:
         return data
     spec = data if isinstance(data, str) else data.spec
-    return load_dataset(spec, size, on_bad=on_bad, show=show)
+    return load_again(spec, size, record, on_bad=on_bad, show=show)
 
 
 def _asked(

@@ -8,6 +8,7 @@ from .audit_files import counterparts as counterparts
 from .audit_files import load_audited as load_audited
 from .audit_files import relearn_times as relearn_times
 from .audit_files import train_more_references as train_more_references
+from .audit_report import EQUALITY_SHOWS as EQUALITY_SHOWS
 from .audit_report import EQUIVALENCE as EQUIVALENCE
 from .audit_report import NEVER_SAW as NEVER_SAW
 from .audit_report import SWITCHED_OFF as SWITCHED_OFF
@@ -45,8 +46,10 @@ from .people import standing as standing
 from .pooled import Certification as Certification
 from .predictor import ArtifactPredictor as ArtifactPredictor
 from .predictor import CheckpointPredictor as CheckpointPredictor
+from .privacy import MIN_UNSEEN_SUBJECTS as MIN_UNSEEN_SUBJECTS
 from .relearning import forget_loss as forget_loss
 from .relearning import relearn as relearn
 from .threats import threat_model as threat_model
 from .threats import untested as untested
+from .use_only import audit_use as audit_use
 from .vulnerable import most_memorised as most_memorised

@@ -13,13 +13,15 @@ from unplug.core import ArtifactError, CheckpointError, InputError, sha256_file
 from unplug.export import Artifact, digest_inputs, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint, weights_file
 from unplug.sdk.drawing.conditions import real_inputs
-from unplug.sdk.evidence.fleet import load_references
+from unplug.sdk.evidence.fleet import References, load_references
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
 from unplug.sdk.forgetting.unlearning import check_oracle, forget, request_split
 from unplug.sdk.learning.data import (
     Dataset,
     OnBad,
     Split,
+    as_trained,
+    load_again,
     load_dataset,
     read_forget_file,
     resolve_names,
@@ -27,6 +29,7 @@ from unplug.sdk.learning.data import (
 from unplug.sdk.learning.training import Sets, split_of
 from unplug.trust.bundle import artifact_paths
 
+from .attack import ATTACKS
 from .audit_report import SWITCHED_OFF, AuditReport, Relearning, Role
 from .audit_run import audit, check_forget_size
 from .evidence import gather
@@ -46,6 +49,8 @@ class AuditedModels:
         artifacts: exported files, those that cannot run here among them.
         dataset, forget_ids, split: the request's data, forget set and split.
         task: the task of the original, on `device`.
+        fleet: references that left people out, where they are given.
+        others: other pictures of the same people, where they are given.
         skipped: results that cannot be shown, each with the reason.
     """
 
@@ -59,6 +64,8 @@ class AuditedModels:
     split: Split
     task: StoredTask
     device: torch.device
+    fleet: References | None
+    others: Dataset | None
     skipped: dict[str, str]
 
 
@@ -71,17 +78,21 @@ def load_audited(
     original: Path | None,
     retrained: Path | None,
     references: Sequence[Path],
-    single: bool,
+    fleet: Path | None,
+    attacks: Sequence[str] | None,
+    others: str | None,
     base: str | None,
     device: torch.device,
     show: bool,
 ) -> AuditedModels:
-    """Loads what `unplug.sdk.audit` names; `single` lets a request of one sample pass.
+    """Loads all that `unplug.sdk.audit` names, before anything is trained or exported for it.
 
     Raises:
-        InputError: the original cannot be told.
+        InputError: the original cannot be told, or there is no such attack.
         CheckpointError, ArtifactError: a model that does not belong to this request.
     """
+    for name in attacks or ():
+        ATTACKS.get(name)
     checkpoints = {
         path: load_checkpoint(path) for path in models if (path / "config.json").is_file()
     }
@@ -89,14 +100,16 @@ def load_audited(
     before = load_checkpoint(original or _original_path(checkpoints.values()))
     task = task_of(before, device=device, base=base)
     if isinstance(data, str):
-        data = load_dataset(data, task.image_size, on_bad=on_bad, show=show)
+        size, record = task.image_size, before.record
+        data = load_again(data, size, record, on_bad=on_bad, show=show)
+    data = as_trained(data, before.record)
     ids = (
         read_forget_file(forget_ids, data)
         if isinstance(forget_ids, Path)
         else resolve_names(forget_ids, data, "forget_ids")
     )
     split = request_split(before, data, ids)
-    check_forget_size(len(split.forget), exact=single)
+    check_forget_size(len(split.forget), exact=fleet is not None)
     unlearned = _unlearned(checkpoints.values(), before, split, data)
     kind = before.model_type
     oracle = None if retrained is None else load_checkpoint(retrained, expect=kind)
@@ -120,6 +133,8 @@ def load_audited(
         split=split,
         task=task,
         device=device,
+        fleet=None if fleet is None else load_references(fleet, before, task, data),
+        others=None if others is None else load_dataset(others, task.image_size, show=show),
         skipped=skipped,
     )
 
@@ -213,9 +228,7 @@ def audit_all(
     references: Sequence[Checkpoint],
     exports: Sequence[Exports],
     *,
-    fleet: Path | None,
     attacks: Sequence[str] | None,
-    others: str | None,
     relearn: bool,
     seed: int,
     say: Say,
@@ -224,7 +237,6 @@ def audit_all(
     """The audit of all that is loaded, against references that are given or trained."""
     task, dataset = audited.task, audited.dataset
     sets = task.sets(dataset, audited.split, audited.device, show=show)
-    pictures = None if others is None else load_dataset(others, task.image_size, show=show)
     report = audit(
         _predictors(audited),
         sets,
@@ -232,10 +244,10 @@ def audit_all(
         edges=task.edges,
         data={"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
         references=[_predictor(model.path.name, "retrained", model, task) for model in references],
-        fleet=None if fleet is None else load_references(fleet, audited.original, task, dataset),
+        fleet=audited.fleet,
         attacks=attacks,
         exports=exports,
-        evidence=gather(sets, dataset, task, others=pictures),
+        evidence=gather(sets, dataset, task, others=audited.others),
         seed=seed,
         show=show,
     )

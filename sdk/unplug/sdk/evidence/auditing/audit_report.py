@@ -32,6 +32,12 @@ KEPT_MARGIN = 0.05
 SWITCHED_OFF = "it was switched off"
 """Why rounding was not measured, where nobody asked for it."""
 
+EQUALITY_SHOWS = (
+    "none was made: every weight is that of a model computed without the forgotten, and no attack "
+    "could add to that"
+)
+"""Why there are no attacks where an exact release needs none."""
+
 EQUIVALENCE = 0.10
 """AUC: an attack whose interval of the difference to the oracle's lies within this on both sides
 counts as equal to it.

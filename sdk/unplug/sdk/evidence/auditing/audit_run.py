@@ -128,7 +128,7 @@ def audit(
         skipped=skipped | missing,
         alarms=tuple(_alarms(models)) if enough_people(sets) else (),
         settings={
-            **_settings(sets, split, edges, seed),
+            **settings_of(sets, split, edges, seed),
             "references": [model.sha256 for model in references],
             "fleet": facts,
         },
@@ -181,7 +181,7 @@ def _ranked(
     return ranked, {"people": why} if known else {}
 
 
-def _settings(sets: Sets, split: Split, edges: tuple[float, ...], seed: int) -> dict[str, Any]:
+def settings_of(sets: Sets, split: Split, edges: tuple[float, ...], seed: int) -> dict[str, Any]:
     """How the intervals were made, and of what."""
     return {
         "confidence": CONFIDENCE,
@@ -212,7 +212,7 @@ def usable(
     """The attacks that can run, all or some by name, and why the others cannot."""
     chosen: dict[str, Attack] = {}
     skipped: dict[str, str] = {}
-    for name in names or tuple(ATTACKS):
+    for name in ATTACKS if names is None else names:
         attack = ATTACKS.get(name)()
         reads = getattr(attack, "reads", None)
         if reads is not None and (evidence is None or reads in evidence.missing):

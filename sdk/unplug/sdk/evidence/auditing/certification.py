@@ -53,7 +53,7 @@ from unplug.sdk.forgetting.unlearning import (
     estimate_retraining,
     own_split,
 )
-from unplug.sdk.learning.data import Dataset, OnBad, load_dataset
+from unplug.sdk.learning.data import Dataset, OnBad, load_again
 from unplug.sdk.learning.training import (
     ClassPredictions,
     Predictions,
@@ -260,7 +260,8 @@ def request_context(
     """Task, sets and references on the device."""
     where, checkpoint = torch.device(device), load_checkpoint(Path(original))
     task = task_of(checkpoint, device=where, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=False)
+    size, record = task.image_size, checkpoint.record
+    dataset = load_again(spec, size, record, on_bad=on_bad, show=False)
     return _world(checkpoint, dataset, task, Path(fleet), where)
 
 

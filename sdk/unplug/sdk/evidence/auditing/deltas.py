@@ -77,7 +77,7 @@ def _test_part(checkpoint: Checkpoint, dataset: Dataset, task: StoredTask, most:
         raise InputError(
             f"data {dataset.spec}", why, "Give the data of its training, or leave `task` out"
         )
-    split = opened(split, dataset)
+    split = opened(split, dataset).there(dataset)
     few = replace(
         split,
         train=split.train[:1],

@@ -185,7 +185,7 @@ def audit_model(
         target=model.target,
         precision=model.precision,
         utility={
-            name: _utility(part, people[name], edges, seed)
+            name: utility_of(part, people[name], edges, seed)
             for name, part in (("retain", own.retain), ("forget", own.forget), ("test", own.unseen))
         },
         attacks=attack_results(one, oracle, draws),
@@ -245,9 +245,10 @@ def _result(
     )
 
 
-def _utility(
+def utility_of(
     own: Predictions, subjects_N: NDArray[np.int64], edges: tuple[float, ...], seed: int
 ) -> Utility:
+    """What a model is worth on one set (N,), by what it says there and whose samples they are."""
     summary = summarize(own, edges)
     aged = summary["mae"] is not None
     return Utility(

@@ -12,7 +12,13 @@ import torch
 
 from unplug.core import InputError
 from unplug.plugins import Checkpoint
-from unplug.sdk.learning.training import ClassPredictions, Predictions, Sets, predict
+from unplug.sdk.learning.training import (
+    ClassPredictions,
+    Predictions,
+    SampleSet,
+    Sets,
+    predict,
+)
 
 from .attack import Signals
 from .audit_report import NEVER_SAW, Role
@@ -81,13 +87,16 @@ class CheckpointPredictor:
         """SHA-256 of the checkpoint's weight file."""
         return self.checkpoint.sha256
 
+    def says(self, part: SampleSet) -> Predictions:
+        """What torch says of one set."""
+        model = self.task.network(self.checkpoint.model).to(
+            part.device, memory_format=torch.channels_last
+        )  # type: ignore[call-overload]
+        return predict(model, part)
+
     def signals(self, sets: Sets) -> Signals:
         """What torch says of every set, as the attacks read it."""
-        device = sets.train.device
-        model = self.task.network(self.checkpoint.model).to(
-            device, memory_format=torch.channels_last
-        )  # type: ignore[call-overload]
-        return _signals(sets, [predict(model, getattr(sets, name)) for name in SETS])
+        return _signals(sets, [self.says(getattr(sets, name)) for name in SETS])
 
     def further(self, says: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What torch says of views and other pictures, and what the last layer reads of the forget

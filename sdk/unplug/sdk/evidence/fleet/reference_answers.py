@@ -202,7 +202,7 @@ def load_references(
     _check_record(record, path)
     _check_origin(record, original, task, dataset, path)
     key = operator_key(record.key)
-    _check_split(record, own_split(original, dataset), key, path)
+    _check_split(record, own_split(original, dataset).there(dataset), key, path)
     results = [
         reference_result(folder, f"model-{number:04d}", sha256)
         for number, sha256 in enumerate(record.files)
@@ -242,7 +242,7 @@ def out_of_fold(
     """What a forget step is given of a folder of references: see `load_references` and
     `References.out_of_fold`.
     """
-    names = request_split(original, dataset, forget_ids).forget
+    names = request_split(original, dataset, forget_ids).there(dataset).forget
     return load_references(folder, original, task, dataset).out_of_fold(names, seed)
 
 

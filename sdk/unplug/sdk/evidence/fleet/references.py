@@ -37,7 +37,7 @@ from unplug.core import (
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
 from unplug.sdk.forgetting.unlearning import own_split
-from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset
+from unplug.sdk.learning.data import Dataset, OnBad, Split, load_again
 from unplug.sdk.learning.training import Predictions, Sets, describe_device, predict
 
 from .job import Context, FleetJob
@@ -125,7 +125,7 @@ def train_references(
         TrainingError: a training failed; the others are kept.
     """
     task = task or task_of(original, device=device, base=base)
-    split, key = own_split(original, dataset), operator_key()
+    split, key = own_split(original, dataset).there(dataset), operator_key()
     _check_wanted(original, dataset, split, models, folds)
     facts: dict[str, Any] = {"recipe": task.recipe.to_dict(), "task": task.facts()}
     step: dict[str, Any] = {"folds": folds, "seed": seed}
@@ -200,7 +200,8 @@ def reference_context(
     where = torch.device(device)
     checkpoint = load_checkpoint(Path(original))
     task = task_of(checkpoint, device=where, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=False)
+    size, record = task.image_size, checkpoint.record
+    dataset = load_again(spec, size, record, on_bad=on_bad, show=False)
     return _World(task=task, sets=task.sets(dataset, own_split(checkpoint, dataset), where))
 
 

@@ -8,6 +8,7 @@ from .bootstrap import MIN_SUBJECTS as MIN_SUBJECTS
 from .bootstrap import REPLICATES as REPLICATES
 from .bootstrap import PeopleDraws as PeopleDraws
 from .bootstrap import drawn_again as drawn_again
+from .bootstrap import few_people as few_people
 from .bootstrap import interval as interval
 from .bootstrap import mean_estimate as mean_estimate
 from .bootstrap import subject_weights as subject_weights

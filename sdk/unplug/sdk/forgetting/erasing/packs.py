@@ -31,8 +31,7 @@ from unplug.sdk.drawing.diffusion import (
     pack_record,
     train_pack,
 )
-from unplug.sdk.forgetting.unlearning import opened_split
-from unplug.sdk.learning.data import Dataset, Split, keyed, split_for
+from unplug.sdk.learning.data import Dataset, Split, keyed, opened_again, split_for
 from unplug.sdk.learning.training import training_dir
 
 
@@ -61,7 +60,7 @@ class LearnedPack:
             DataError: other data than those of its training.
             InputError: its names are digests under a key that is not here.
         """
-        retained = opened_split(self.split, dataset, self.folder).retain
+        retained = opened_again(self.split, dataset, self.folder).there(dataset).retain
         gone = set(ids)
         return tuple(name for name in retained if name not in gone)
 
@@ -172,7 +171,8 @@ def retrain_pack(
         DataError: other data, or nobody of these was trained on.
         InputError, TrainingError, OutputError: see `train_pack`.
     """
-    split = split_for(opened_split(pack.split, dataset, pack.folder), dataset, ids)
+    before = opened_again(pack.split, dataset, pack.folder).there(dataset)
+    split = split_for(before, dataset, ids)
     recipe, seed = PackRecipe.from_dict(pack.record.get("recipe")), pack.record.get("seed")
     if type(seed) is not int or seed < 0:
         raise InputError(str(pack.folder / RECORD), "it names no seed", "Train the pack again")

@@ -10,11 +10,11 @@ import torch
 
 from unplug.core import InputError, OutputError, one_writer, sha256_file
 from unplug.plugins import ADOPTED, Adopted, Checkpoint, load_checkpoint, save_checkpoint
-from unplug.sdk.learning.data import Dataset, Split
+from unplug.sdk.learning.data import Dataset, Split, as_trained, fitting
 from unplug.sdk.learning.training import Recipe, check_place, edges_of
 
 from .age import AgeTask
-from .age_training import age_record, check_data
+from .age_training import age_record, check_size
 from .first_check import check_network
 
 
@@ -53,7 +53,9 @@ def adopt(
         OutputError: something is at `out`.
         DataError: a split of other data, or a sample without an age.
     """
-    check_data(dataset, split, recipe)
+    dataset = as_trained(dataset, split, show=True)
+    fitting(split, dataset)
+    check_size(dataset, recipe)
     check_new(out)
     check_place(out)
     if recipe.size != ADOPTED:

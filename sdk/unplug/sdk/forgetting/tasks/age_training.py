@@ -13,7 +13,7 @@ from torch import nn
 
 from unplug.core import DataError, OutputError, atomic_path, one_writer, versions
 from unplug.plugins import Adopted, Checkpoint, load_checkpoint, save_checkpoint
-from unplug.sdk.learning.data import Dataset, Split, keyed
+from unplug.sdk.learning.data import Dataset, Split, fitting, keyed
 from unplug.sdk.learning.training import (
     Recipe,
     Sets,
@@ -70,7 +70,8 @@ def train_age(
         DataError, TrainingError, OutputError: see `to_tensors`, `fit`, `save_checkpoint`.
         InputError: see `check_network`.
     """
-    check_data(dataset, split, recipe)
+    split = fitting(split, dataset, show=show)
+    check_size(dataset, recipe)
     edges = edges_of(dataset, recipe.edges)
     notes: tuple[str, ...] = ()
     if adopted is not None:
@@ -150,11 +151,8 @@ def age_record(
     }
 
 
-def check_data(dataset: Dataset, split: Split, recipe: Recipe) -> None:
-    """`DataError` where a split is of other data, or the data of another size than the recipe says."""
-    if split.data_digest != dataset.digest:
-        why = "the split was made from other data (digest differs)"
-        raise DataError(f"data {dataset.spec}", why, "Make the split again")
+def check_size(dataset: Dataset, recipe: Recipe) -> None:
+    """`DataError` where the data are of another size than the recipe says."""
     if dataset.size != recipe.image_size:
         why = f"its images have {dataset.size} pixels where the recipe says {recipe.image_size}"
         raise DataError(f"data {dataset.spec}", why, "Load it at the recipe's size")

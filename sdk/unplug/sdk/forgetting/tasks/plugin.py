@@ -198,7 +198,7 @@ class PluginTask(StoredTask):
             )
             fix = "Give the captions of its training, unchanged"
             raise DataError(f"data {dataset.spec}", why, fix)
-        parts = []
+        parts, split = [], split.there(dataset)
         for name in ("retain", "forget", "validation", "test"):
             ids = getattr(split, name)
             parts.append(NoiseSet.of(data.subset(ids), self.frame, device))

@@ -21,9 +21,9 @@ from .designs.closed_form import device_head as device_head
 from .designs.shards import Shards as Shards
 from .forgetting import apply_method as apply_method
 from .forgetting import check_oracle as check_oracle
+from .forgetting import checked_method as checked_method
 from .forgetting import estimate_retraining as estimate_retraining
 from .forgetting import forget as forget
-from .forgetting import opened_split as opened_split
 from .forgetting import own_split as own_split
 from .forgetting import request_split as request_split
 from .forgetting import retrain_cost as retrain_cost

@@ -123,7 +123,12 @@ def plan(problem: ForgetProblem, passes_per_step: float, share: float = 1.0) -> 
     Raises:
         BudgetExceeded: not one step fits.
     """
-    steps = int(share * problem.meter.left() / passes_per_step)
+    return check_step(share * problem.meter.left(), passes_per_step)
+
+
+def check_step(left: float, passes_per_step: float) -> int:
+    """How many steps fit in so many forward passes; `BudgetExceeded` where not one does."""
+    steps = int(left / passes_per_step)
     if steps < 1:
         raise BudgetExceeded(
             "forget step",

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from unplug.core import (
     CheckpointError,
-    DataError,
     OutputError,
     TrainingError,
     one_writer,
@@ -26,7 +25,7 @@ from unplug.core import (
 )
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.forgetting.tasks import Need, StoredTask, task_of
-from unplug.sdk.learning.data import Dataset, Split, keyed, opened, split_for
+from unplug.sdk.learning.data import Dataset, Split, keyed, opened_again, split_for
 from unplug.sdk.learning.training import (
     Sets,
     StateFile,
@@ -41,8 +40,9 @@ from unplug.sdk.learning.training import (
     training_dir,
 )
 
-from .access import ANSWERS, check_needs, shown_to
-from .budget import Cost, Meter, RetrainCost, seconds_per_sample, summary
+from .access import ANSWERS, HOOKS, check_needs, shown_to
+from .budget import BACKWARD_WEIGHT, Cost, Meter, RetrainCost, seconds_per_sample, summary
+from .descent import check_step
 from .design import check_design_request, design_of, own_design
 from .lineage import lineage_of
 from .memory import check_memory, memory_record
@@ -117,14 +117,24 @@ def forget(
             original, dataset, forget_ids, out, refit=refit, device=device, show=show
         )
     method = method or DEFAULT_METHOD
-    built, work = build_method(method, options), training_dir(out)
+    build_method(method, options)
+    work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
     check_place(out)
     split = split or request_split(original, dataset, forget_ids)
-    limit = budget if budget is not None else built.default_budget
     task = task or task_of(original, device=device, base=base)
-    check_needs(built, [*task.lacks, *([] if outside else [ANSWERS])], withhold)
+    built = checked_method(
+        method,
+        options,
+        task,
+        split,
+        budget,
+        original=original,
+        answers=outside is not None,
+        withhold=withhold,
+    )
+    limit = budget if budget is not None else built.default_budget
     before, count = task.network(original.model), len(dataset)
     footprint = task.footprint(before, device)
     needed, free = check_memory(
@@ -167,6 +177,44 @@ def forget(
     return load_checkpoint(out, expect=task.model_type)
 
 
+def checked_method(
+    name: str,
+    options: Mapping[str, str] | None,
+    task: StoredTask,
+    split: Split,
+    budget: float | None,
+    *,
+    original: Checkpoint,
+    answers: bool,
+    withhold: Sequence[Need] = (),
+) -> Method:
+    """A method that can forget this request, as far as counts tell.
+
+    Args:
+        name, options, budget, withhold: see `forget`.
+        task: of `original`.
+        split: with the forget set.
+        answers: whether models that never saw the forgotten are asked.
+
+    Raises:
+        InputError: no such method or setting; a budget out of range; or it needs what is not there.
+        BudgetExceeded: the budget does not cover one step.
+    """
+    built = build_method(name, options)
+    lacks = [*task.lacks, *([] if answers else [ANSWERS])]
+    if isinstance(built, TrainingHook) and not built.prepared(task.network(original.model)):
+        lacks.append(HOOKS)
+    check_needs(built, lacks, withhold)
+    limit = budget if budget is not None else built.default_budget
+    passes = task.recipe.passes(len(split.retain))
+    whole = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=0.0), source="")
+    meter, size = Meter(whole, limit), min(getattr(built, "batch_size", 0), len(split.retain))
+    # a step on the retain set is the least that a method which repairs spends
+    if size and getattr(built, "trains", True) and "retain data" in built.needs:
+        check_step(meter.left(), (1.0 + BACKWARD_WEIGHT) * size)
+    return built
+
+
 def _state(work: Path, task: StoredTask, split: Split, method: str, seed: int) -> StateFile:
     """Where a retraining keeps its state, and what it must have in common with a later run."""
     marks = fingerprint(
@@ -192,17 +240,7 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
 
 def own_split(original: Checkpoint, dataset: Dataset) -> Split:
     """The original's split, with ids; who was forgotten from it is in no set. Refuses other data."""
-    return opened_split(split_of(original), dataset, original.path)
-
-
-def opened_split(split: Split, dataset: Dataset, place: Path) -> Split:
-    """A split as the record at `place` stores it, with ids; refuses other data."""
-    # names are looked at once it is known that the data are the right ones
-    if split.data_digest != dataset.digest:
-        why = f"it is not the data that {place} was trained on (digest differs)"
-        fix = "Give the data spec of its training, unchanged"
-        raise DataError(f"data {dataset.spec}", why, fix)
-    return opened(split, dataset)
+    return opened_again(split_of(original), dataset, original.path)
 
 
 def retrain_cost(

@@ -1,3 +1,8 @@
+from .again import as_trained as as_trained
+from .again import compared as compared
+from .again import fitting as fitting
+from .again import load_again as load_again
+from .again import opened_again as opened_again
 from .captions import captions_digest as captions_digest
 from .captions import captions_of as captions_of
 from .dataset import Dataset as Dataset

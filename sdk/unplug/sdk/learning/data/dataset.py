@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -21,6 +21,8 @@ from .sources.caption_records import shown
 
 OnBad = Literal["error", "skip"]
 MIN_SIZE = 8
+MARK = 16
+"""Hexadecimal digits of a mark: that of a row that changed is the same once in 2^64."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +36,13 @@ class Dataset:
         samples: N samples, in the source's order.
         problems: unusable entries, each with the reason.
         left_out: other files there, see `LeftOut`.
-        digest: SHA-256 over ids, contents and labels of the N samples.
+        digest: SHA-256 over ids, contents and labels of the N samples; of what is left of a
+            training's data, theirs, see `unplug.sdk.learning.data.again`.
         classes: names of the class labels.
         age_edges: the data set's own age groups, or None.
         eyes, told: see `Listing`.
+        marks: N short SHA-256, each over one sample; none of data that nobody loaded.
+        content: SHA-256 over the N samples that are here, which caches go by; "" is `digest`.
     """
 
     spec: str
@@ -51,6 +56,12 @@ class Dataset:
     age_edges: tuple[float, ...] | None = None
     eyes: Eyes | None = None
     told: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    content: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.content:
+            object.__setattr__(self, "content", self.digest)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -92,11 +103,14 @@ class Dataset:
     def only(self, ids: Sequence[str]) -> Dataset:
         """These samples alone, in the source's order, with a digest of their own; see `indices`."""
         rows = np.sort(self.indices(ids))
+        digest = json_sha256([self.content, rows.tolist()])
         return replace(
             self,
             rows=self.rows[rows],
             samples=tuple(self.samples[row] for row in rows),
-            digest=json_sha256([self.digest, rows.tolist()]),
+            digest=digest,
+            marks=tuple(self.marks[row] for row in rows) if self.marks else (),
+            content=digest,
         )
 
     def indices(self, ids: Sequence[str]) -> NDArray[np.int64]:
@@ -154,6 +168,7 @@ def load_dataset(
     )
     rows = [row for row in range(len(samples)) if row not in bad]
     _report(spec, problems, len(rows), on_bad)
+    texts = [_text(samples[row], contents[row]) for row in rows]
     told = (*listing.told, *told_of_people(listing.samples))
     for line in told if show and tells else ():
         tell(f"{spec}: {line}")
@@ -164,7 +179,8 @@ def load_dataset(
         samples=tuple(samples[row] for row in rows),
         problems=problems,
         left_out=listing.left_out,
-        digest=_digest((samples[row], contents[row]) for row in rows),
+        digest=hashlib.sha256(b"".join(texts)).hexdigest(),
+        marks=tuple(hashlib.sha256(text).hexdigest()[:MARK] for text in texts),
         classes=listing.classes,
         age_edges=listing.age_edges,
         eyes=listing.eyes,
@@ -172,17 +188,14 @@ def load_dataset(
     )
 
 
-def _digest(contents: Iterable[tuple[Sample, bytes]]) -> str:
-    """SHA-256 over samples and the hashes of their contents.
+def _text(sample: Sample, content: bytes) -> bytes:
+    """What digests cover of a sample, with the hash of its content.
 
-    It covers a name as it is written: models that were trained before names had one Unicode form
-    know their data again.
+    It has a name as it is written: models that were trained before names had one Unicode form know
+    their data again.
     """
-    digest = hashlib.sha256()
-    for sample, content in contents:
-        person = sample.subject if sample.written is None else sample.written
-        digest.update(repr((sample.id, sample.age, sample.label, person, content.hex())).encode())
-    return digest.hexdigest()
+    person = sample.subject if sample.written is None else sample.written
+    return repr((sample.id, sample.age, sample.label, person, content.hex())).encode()
 
 
 def _checked_ids(

@@ -7,11 +7,12 @@ plain. Digests are sorted, for the order of a data set would name them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from unplug.core import operator_key
 
-from .dataset import Dataset
+from .dataset import MARK, Dataset
 from .split import PARTS, Split
 
 DIGEST = "hmac:"
@@ -29,10 +30,11 @@ def keyed(split: Split) -> Split:
     """
     if not split.forget:
         return split
-    names = keyed_names(split)
-    return split.renamed(
+    names, marks = keyed_names(split), stored_marks(split, split.rows)
+    stored = split.renamed(
         lambda part: tuple(sorted(names[name] for name in part)), operator_key(split.key).id
     )
+    return replace(stored, rows=tuple(sorted(marks.values())))
 
 
 def keyed_names(split: Split) -> Mapping[str, str]:
@@ -44,6 +46,19 @@ def keyed_names(split: Split) -> Mapping[str, str]:
     return {
         name: name if name.startswith(DIGEST) else f"{DIGEST}{key.digest(name, split.data_digest)}"
         for name in names
+    }
+
+
+def stored_marks(split: Split, marks: Sequence[str]) -> Mapping[str, str]:
+    """What stands for marks of rows in a split's stored form; see `keyed`."""
+    if split.key is None and not split.forget:
+        return {mark: mark for mark in marks}
+    key = operator_key(split.key)
+    return {
+        mark: mark
+        if mark.startswith(DIGEST)
+        else f"{DIGEST}{key.digest(mark, split.data_digest)[:MARK]}"
+        for mark in marks
     }
 
 
@@ -78,11 +93,13 @@ def opened(split: Split, dataset: Dataset) -> Split:
     def order(name: str) -> tuple[int, str]:
         return place.get(name, len(place)), name
 
+    marks = {stored: mark for mark, stored in stored_marks(split, dataset.marks).items()}
     whole = all(name in names for part in PARTS for name in getattr(split, part))
-    key = None if whole else split.key
-    return split.renamed(
+    key = None if whole and marks.keys() >= {*split.rows} else split.key
+    found = split.renamed(
         lambda part: tuple(sorted((names.get(name, name) for name in part), key=order)), key
     )
+    return replace(found, rows=tuple(sorted(marks.get(row, row) for row in split.rows)))
 
 
 def opened_names(split: Split, dataset: Dataset) -> Mapping[str, str]:

@@ -16,13 +16,12 @@ from unplug.core import (
     cache_alone,
     cache_dir,
     cache_entries,
-    expanded,
     name_form,
     read_json,
     write_json,
 )
 
-from .source import Sample
+from .source import Sample, spec_parts
 
 SCHEMA = "unplug-cache/1"
 SUFFIX = ".people"
@@ -81,9 +80,12 @@ def note_people(entry: Path, spec: str, samples: Sequence[Sample]) -> None:
 
 def whole_spec(spec: str) -> str:
     """A data spec that means the same in every folder."""
-    kind, colon, argument = spec.partition(":")
-    path = expanded(argument)
-    return f"{kind}{colon}{path.resolve()}" if argument and path.exists() else spec
+    return _resolved(spec) if ":" in spec and spec_parts(spec)[1].exists() else spec
+
+
+def _resolved(spec: str) -> str:
+    kind, path, settings = spec_parts(spec)
+    return f"{kind}:{path.resolve()}{settings}"
 
 
 def held_in_cache() -> tuple[Held, ...]:
@@ -160,13 +162,7 @@ def picked(
     """
     wanted, specs = set(map(name_form, people)), set[str]()
     if data is not None:
-        kind, colon, argument = data.partition(":")
-        # also of data that are deleted
-        specs = {
-            data,
-            whole_spec(data),
-            f"{kind}{colon}{expanded(argument).resolve()}",
-        }
+        specs = {data, whole_spec(data), _resolved(data)}  # also of data that are deleted
     return tuple(
         item for item in held if item.data in specs or wanted & set(map(name_form, item.names))
     )

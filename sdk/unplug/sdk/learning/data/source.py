@@ -1,11 +1,12 @@
 """What a data source is, and how a data spec names one.
 
 A spec is ``KIND:ARGUMENT``: ``utkface:faces/``, ``csv:labels.csv``,
-``synth:n=3000,subjects=600,seed=0``.
+``csv:photos.csv,path=photo,age=taken - born``, ``synth:n=3000,subjects=600,seed=0``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ Eyes = tuple[tuple[float, float], tuple[float, float]]
 """x and y of the middles of both eyes, left and right as a picture shows them, in [0, 1] of its
 side.
 """
+SETTING = re.compile(r",\s*([^,=!]+?)\s*(!?)=\s*")
+"""What each setting begins with that stands behind a path in a spec."""
 NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -196,6 +199,21 @@ def parse_spec(spec: str) -> Source:
             f"Write KIND:PATH with a kind of {', '.join(SOURCES)}",
         )
     return SOURCES.get(kind)(argument)
+
+
+def spec_parts(spec: str) -> tuple[str, Path, str]:
+    """Kind, path and settings of a data spec; of one without a path, what would be its.
+
+    Example:
+        >>> kind, path, settings = spec_parts("csv:a,b.csv,path=photo,consent=yes")
+        >>> kind, path.name, settings
+        ('csv', 'a,b.csv', ',path=photo,consent=yes')
+    """
+    kind, _, argument = spec.partition(":")
+    begins = SETTING.search(argument)
+    if begins is None or expanded(argument).exists():
+        return kind, expanded(argument), ""
+    return kind, expanded(argument[: begins.start()]), argument[begins.start() :]
 
 
 def existing_dir(argument: str, kind: str) -> Path:

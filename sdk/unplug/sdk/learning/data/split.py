@@ -25,6 +25,7 @@ NEVER_TRAINED_ON = (
     "answer; see docs/ledger.md"
 )
 """What to do about a request that names nobody who was trained on."""
+RESTORE = "It was edited, or is none: restore it, for it says who trained a model"
 SHAPE: dict[str, type] = {
     "data_digest": str,
     "seed": int,
@@ -46,6 +47,7 @@ class Split:
         train, validation, test: disjoint ids.
         forget: ids of `train` that a request names; empty before one.
         key: the id of the operator's key that made the digests, if names are digests; else None.
+        rows: marks of all rows of the data that it was made from, sorted; older splits have none.
     """
 
     data_digest: str
@@ -56,6 +58,7 @@ class Split:
     test: tuple[str, ...]
     forget: tuple[str, ...] = ()
     key: str | None = None
+    rows: tuple[str, ...] = ()
 
     @property
     def retain(self) -> tuple[str, ...]:
@@ -93,6 +96,20 @@ class Split:
         forget = tuple(name for name in self.train if name in wanted)
         return replace(self, validation=validation, test=test, forget=forget)
 
+    def there(self, dataset: Dataset) -> Split:
+        """The same split of what the data still hold.
+
+        Raises:
+            DataError: a set of which nothing is left, but for the forgotten.
+        """
+        held = set(dataset.ids)
+        left = self.renamed(lambda part: tuple(name for name in part if name in held), self.key)
+        for part in ("retain", "validation", "test"):
+            if getattr(self, part) and not getattr(left, part):
+                why = f"all rows of the {part} set are gone"
+                raise DataError(f"data {dataset.spec}", why, "Give the data of the training")
+        return left
+
     def renamed(
         self, change: Callable[[tuple[str, ...]], tuple[str, ...]], key: str | None
     ) -> Split:
@@ -119,25 +136,26 @@ class Split:
         """The inverse of `to_dict`; `DataError` where the hash or the shape is wrong."""
         why = _not_of_shape(raw)
         if why is not None:
-            raise DataError(where, why, "Make the split again")
+            raise DataError(where, why, RESTORE)
         facts: dict[str, Any] = {
             name: tuple(raw[name]) if kind is list else raw[name]
             for name, kind in SHAPE.items()
             if name != "sha256"
         }
-        split = cls(**facts, key=raw["key"] if raw["schema"] == KEYED else None)
+        key = raw["key"] if raw["schema"] == KEYED else None
+        split = cls(**facts, key=key, rows=tuple(raw.get("rows", ())))
         parts = [name for part in PARTS for name in getattr(split, part)]
         if len(set(parts)) != len(parts) or not set(split.forget) <= set(split.train):
             raise DataError(
                 where,
                 "its sets overlap, or it forgets what is not in train",
-                "Make the split again",
+                RESTORE,
             )
         if split.sha256 != raw["sha256"]:
             raise DataError(
                 where,
                 "its hash does not match its content",
-                "It was edited; restore it or make it again",
+                RESTORE,
             )
         return split
 
@@ -148,6 +166,7 @@ class Split:
             "subject_disjoint": self.subject_disjoint,
             **{part: list(getattr(self, part)) for part in (*PARTS, "forget")},
             **({} if self.key is None else {"key": self.key}),
+            **({"rows": list(self.rows)} if self.rows else {}),
         }
 
 
@@ -156,7 +175,8 @@ def _not_of_shape(raw: Any) -> str | None:
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if schema not in (SCHEMA, KEYED):
         return f"schema {str(schema)[:60]!r} is not {SCHEMA} or {KEYED}"
-    for name, kind in (SHAPE if schema == SCHEMA else SHAPE | {"key": str}).items():
+    more: dict[str, type] = {} if schema == SCHEMA else {"key": str}
+    for name, kind in (SHAPE | more | ({"rows": list} if "rows" in raw else {})).items():
         value: Any = raw.get(name)
         # A text is iterable as a list is, and would name people of one letter each.
         if type(value) is not kind or (isinstance(value, list) and not all(map(_is_name, value))):
@@ -241,6 +261,7 @@ def make_split(
         train=parts["train"],
         validation=parts["validation"],
         test=parts["test"],
+        rows=tuple(sorted(dataset.marks)),
     )
 
 

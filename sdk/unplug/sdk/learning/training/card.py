@@ -8,7 +8,7 @@ from typing import Any
 
 _CARD = """\
 ---
-library_name: unplug
+library_name: unplug-sdk
 pipeline_tag: image-classification
 tags: [face-age, on-device, machine-unlearning]
 ---

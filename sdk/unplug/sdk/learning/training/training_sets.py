@@ -36,9 +36,10 @@ class Sets:
 def load_sets(
     dataset: Dataset, split: Split, edges: tuple[float, ...] | None, device: torch.device
 ) -> Sets:
-    """The retain (as `train`), forget, validation and test sets of a split as tensors; `edges` None
-    takes class labels.
+    """The retain (as `train`), forget, validation and test sets of a split as tensors, of what is
+    there of them; `edges` None takes class labels.
     """
+    split = split.there(dataset)
 
     def load(ids: Sequence[str]) -> ImageSet:
         if edges is None:

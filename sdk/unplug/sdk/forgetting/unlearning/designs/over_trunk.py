@@ -23,7 +23,15 @@ from torch import Tensor
 from unplug.core import CheckpointError, DataError, InputError, one_writer, sha256_file, versions
 from unplug.plugins import DESIGN_STATE, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.drawing.inference import GRIDS
-from unplug.sdk.learning.data import Dataset, Split, keyed, keyed_names, opened_names, split_for
+from unplug.sdk.learning.data import (
+    Dataset,
+    Split,
+    fitting,
+    keyed,
+    keyed_names,
+    opened_names,
+    split_for,
+)
 from unplug.sdk.learning.training import (
     RECORD_SCHEMA,
     Recipe,
@@ -184,9 +192,7 @@ class OverTrunk(ABC, Generic[K]):
                 without an age.
         """
         check_place(out)
-        if split.data_digest != dataset.digest:
-            why = "the split was made from other data (digest differs)"
-            raise DataError(f"data {dataset.spec}", why, "Make the split again")
+        split = fitting(split, dataset, show=show)
         how: dict[str, Any] = {"device": device, "show": show}
         trunk, trunk_data = ready_trunk(
             trunk, trunk_data, dataset, recipe, out, seed=seed, restart=restart, **how
@@ -495,10 +501,10 @@ def _carried(original: Checkpoint) -> dict[str, Any]:
 def measured(
     model: AgePredictor, dataset: Dataset, parts: Mapping[str, Sequence[str]], device: torch.device
 ) -> dict[str, dict[str, Any]]:
-    """Metrics of the sets whose pictures are all there; a set that is not whole has none."""
+    """Metrics of the sets, by those of their pictures that are there; of none there are none."""
     there, rows, edges = set(dataset.ids), {}, model.age_edges
-    for name, ids in parts.items():
-        if ids and there.issuperset(ids):
+    for name, whole in parts.items():
+        if ids := [sample for sample in whole if sample in there]:
             data = to_tensors(dataset, ids, edges, device)
             rows[name] = summarize(predict(model.to(device), data), edges)
     return rows

@@ -19,7 +19,7 @@ from torch import Tensor
 from unplug.core import CheckpointError, DataError, InputError, progress
 from unplug.plugins import AgePredictor, Checkpoint
 from unplug.sdk.forgetting.tasks import train_age
-from unplug.sdk.learning.data import Dataset, load_dataset, make_split
+from unplug.sdk.learning.data import Dataset, load_again, make_split, opened_again
 from unplug.sdk.learning.training import ImageSet, Recipe, split_of, to_tensors
 
 BATCH = 64
@@ -114,7 +114,7 @@ def ready_trunk(
         if not isinstance(spec, str):
             why = "its record names no data"
             raise CheckpointError(str(trunk.path), why, "Give `trunk_data` as well")
-        trunk_data = load_dataset(spec, side, show=show)
+        trunk_data = load_again(spec, side, trunk.record, show=show)
     check_apart(personal, trunk_data)
     if trunk is None:
         split = make_split(trunk_data, seed=seed, validation=0.1, test=0.1)
@@ -137,10 +137,7 @@ def consented(
     Raises:
         DataError: other data than the trunk's.
     """
-    split = split_of(trunk)
-    if split.data_digest != trunk_data.digest:
-        why = "it is not what the trunk was trained on (digest differs)"
-        raise DataError(f"data {trunk_data.spec}", why, "Give that data")
+    split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
     seen = to_tensors(trunk_data, split.retain, model.age_edges, device)
     pooled_NC = pooled(model, seen, show=show)
     mean_C = pooled_NC.mean(0)

@@ -10,8 +10,9 @@ import difflib
 import io
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,9 +26,11 @@ MAX_ROWS = 500_000
 
 _RANGE = re.compile(r"[(\[]?\s*\d+\s*(-|–|to|,|;)\s*\d+\s*[)\]]?|\d+\s*\+")
 _DECIMAL = re.compile(r"(\d+),(\d+)")
+_MOMENT = re.compile(r"(?P<year>\d{4})(?:\.0+|-(?P<day>\d\d-\d\d)(?:[T ].*)?)?")
 _SEPARATOR = re.compile(r"\"?sep=(.)\"?", re.IGNORECASE)
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+MOST_SHOWN = 12
 SLIP = 0.8
 """How like each other two words are of which one may be the other misspelled; 1 is equal."""
 
@@ -62,6 +65,33 @@ def age_of(text: str, *, comma: bool = False) -> float | None:
     if not (math.isfinite(age) and 0.0 <= age <= MAX_AGE):
         raise ValueError(f"age {text} is not plausible (0 to {MAX_AGE:.0f})")
     return age
+
+
+def years_between(later: str, earlier: str) -> float:
+    """Whole years from one cell to another: each a date (YYYY-MM-DD, with or without a time) or a
+    year. Of two dates a year counts once its day has come; `ValueError` where there is no such age.
+
+    Example:
+        >>> years_between("2020-05-03", "2000-05-04"), years_between("2020-05-04 09:30", "2000-05-04")
+        (19.0, 20.0)
+        >>> years_between("2020-05-03", "1987")
+        33.0
+    """
+    (year, day), (before, birthday) = _moment(later), _moment(earlier)
+    years = year - before - bool(day and birthday and day < birthday)
+    if not 0 <= years <= MAX_AGE:
+        raise ValueError(f"{years} years from {earlier} to {later} are not plausible")
+    return float(years)
+
+
+def _moment(cell: str) -> tuple[int, str | None]:
+    """A year, and its day as ``MM-DD`` where a date says it."""
+    if (found := _MOMENT.fullmatch(cell)) is not None:
+        with contextlib.suppress(ValueError):  # no such day
+            if found["day"]:
+                date.fromisoformat(f"{found['year']}-{found['day']}")
+            return int(found["year"]), found["day"]
+    raise ValueError(f"{cell[:20]!r} is no date (YYYY-MM-DD) and no year")
 
 
 class TableRow(dict[str, str]):
@@ -244,12 +274,14 @@ def _header(
     }
     separator = next((separator for separator, meant in folded.items() if needed in meant), None)
     if separator is None:
-        near = near_column(max((len(names), names) for names in read.values())[1], needed)
+        names = max((len(names), names) for names in read.values())[1]
+        near = near_column(names, needed)
         why = f"it has no column {needed!r}{f'; {near!r} may be it' if near else ''}"
         raise DataError(
             what,
-            why if line.strip() else "its first line is empty",
-            "Name the columns in the first line",
+            f"{why}; it has {shown_columns(names)}" if line.strip() else "its first line is empty",
+            "Name the columns in the first line"
+            + (", or say which it is: csv:FILE,path=COLUMN" if needed == "path" else ""),
         )
     names, meant = read[separator], folded[separator]
     kept = [name for name in meant if name]
@@ -261,6 +293,12 @@ def _header(
     # strict: a lost quote would swallow the rows below it
     reader = csv.reader(handle, delimiter=separator, strict=True)
     return Header(names=names, columns=places, separator=separator), reader, before
+
+
+def shown_columns(names: Sequence[str]) -> str:
+    """The columns of a table, for messages."""
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return ", ".join(repr(name[:24]) for name in names[:MOST_SHOWN]) + more
 
 
 def _names(line: str, separator: str) -> tuple[str, ...]:

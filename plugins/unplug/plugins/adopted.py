@@ -217,7 +217,7 @@ def _of_file(path: str) -> ModuleType:
     if path not in sys.modules:
         found = spec_from_file_location(path, path)
         if found is None or found.loader is None:
-            raise ImportError("it is no file of Python code")
+            raise ImportError("it is not a file of Python code")
         sys.modules[path] = module = module_from_spec(found)
         try:
             found.loader.exec_module(module)

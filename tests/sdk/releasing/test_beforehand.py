@@ -142,7 +142,7 @@ ROWS = (
         "people whose interval is wider than the margin", twelve, r"its interval is \+-0\.\d\d AUC"
     ),
     Row(
-        "fewer than 20 people that no model saw", few_unseen, "nobody can be the worst person besi"
+        "fewer than 20 people that no model saw", few_unseen, "nobody can be the worst person amon"
     ),
     Row("a decision with fewer minors or adults than its margin needs", decision, "183 are needed"),
     Row("a method that needs what is not there", needs, "it needs out-of-fold answers"),

@@ -118,7 +118,7 @@ class Project(ProjectFolder):
         """Where the bundle of a release lies.
 
         Args:
-            number: of the release.
+            number: the number of the release.
         """
         return bundle_at(self.settings.release, self.settings.model.name, number)
 

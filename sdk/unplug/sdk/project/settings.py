@@ -254,7 +254,7 @@ def _placed(settings: ProjectSettings, folder: Path, path: Path) -> ProjectSetti
 
 
 def _data(model: ModelSettings, path: Path) -> str:
-    """The data spec with the columns behind it."""
+    """The data spec with the columns after it."""
     if model.columns and not model.data.startswith("csv:"):
         fix = 'Write data = "csv:FILE", or remove them'
         raise InputError(f"{path}: [model] columns", "they are of tables (csv:FILE) alone", fix)

@@ -27,10 +27,10 @@ def check_beforehand(
     Python all come by here, through `prepare`.
 
     Args:
-        material: of the release.
-        out: where its bundle is to be.
-        signing: by whom it is signed, and which bundles it supersedes.
-        ledger: whose answered requests must stay forgotten.
+        material: the material of the release.
+        out: the folder for its bundle.
+        signing: the signer, and the bundles that it supersedes.
+        ledger: the ledger whose answered requests must stay forgotten.
 
     Raises:
         InputError: see `check_gates`; a target, precision or override that there is none of; a

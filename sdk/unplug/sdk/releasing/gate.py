@@ -101,7 +101,7 @@ class Foreseen:
         asked: the gate.
         what: is counted.
         why: it cannot hold.
-        fix: what would let it; None where forgetting exactly is the way out.
+        fix: the remedy; None where forgetting exactly is the way out.
     """
 
     asked: Question

@@ -194,7 +194,7 @@ class Unrecognised(Rule):
         unseen = material.people[1]
         ranked = material.fleet is not None or not material.named
         if self.worst_person and not ranked and unseen < MIN_UNSEEN_SUBJECTS:
-            why = f"nobody can be the worst person beside fewer than {MIN_UNSEEN_SUBJECTS}"
+            why = f"nobody can be the worst person among fewer than {MIN_UNSEEN_SUBJECTS}"
             fix = f"{HOLD_OUT}; or `gates` worst_person=false"
             yield Foreseen(asked=WORST, what=_strangers(unseen), why=why, fix=fix)
 
@@ -207,11 +207,11 @@ class Unrecognised(Rule):
             why = "no attack can decide that for an ordinary model"
             yield Foreseen(asked=ABOVE, what=forgotten, why=why)
         elif unseen < MIN_SUBJECTS:
-            why = f"no attack can decide anything beside fewer than {MIN_SUBJECTS}"
+            why = f"no attack can decide anything with fewer than {MIN_SUBJECTS}"
             yield Foreseen(asked=ABOVE, what=_strangers(unseen), why=why, fix=HOLD_OUT)
         elif (width := least_width(gone, unseen)) > self._margin:
             why = (
-                f"beside {_strangers(unseen)} no attack can decide that for an ordinary model: its "
+                f"with {_strangers(unseen)} no attack can decide that for an ordinary model: its "
                 f"interval is +-{width:.2f} AUC or wider, and the margin {self._margin:g}"
             )
             yield Foreseen(asked=ABOVE, what=forgotten, why=why)

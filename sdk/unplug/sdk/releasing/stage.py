@@ -112,7 +112,7 @@ class Stage(ABC):
     """
     entry: ClassVar[Entered] = "step"
     costs_by: ClassVar[tuple[str, ...]] = ()
-    """Fields of `ReleaseConfig` that decide how long it takes, beside the model and its data."""
+    """Fields of `ReleaseConfig` that decide how long it takes, besides the model and its data."""
     scales: ClassVar[bool] = True
     """Whether its time goes with the number of samples."""
     serves: ClassVar[Stage | None] = None

@@ -263,13 +263,13 @@ def _attacks(certificate: Certificate) -> Grid:
     more += [f"Not measured: {', '.join(sorted(evidence.skipped))}."] if evidence.skipped else []
     if not evidence.attacks:
         return Grid(
-            title="What the model is worth, beside one that never saw the person",
+            title="What the model is worth, compared with one that never saw the person",
             head=("", "released model", "never saw them", "before", "difference"),
             widths=(0.2, 0.2, 0.2, 0.2, 0.2),
             rows=tuple(rows),
             note=(
                 "No attack was made: every weight was compared with one computed without the "
-                f"forgotten, and no attack could add to that. Beside it: {evidence.beside}."
+                f"forgotten, and no attack could add to that. Compared with: {evidence.beside}."
             ),
         )
     return Grid(

@@ -75,7 +75,7 @@ def test_names_with_commas_and_dashes(table: Path) -> None:
         ("path=photos", r"no column 'photos'; 'photo' may be it; it has 'photo', 'user_id', "),
         ("path=photo", r"'user_id' is not read.*Write csv:.*photos\.csv,path=photo,subject=user_i"),
         ("path=photo,subject=userid", r"no column 'userid' to be 'subject'.*mean 'user_id'\?"),
-        ("path=photo,subject=user_id,age=taken - borm", r"no difference of two.*mean 'born'\?"),
+        ("path=photo,subject=user_id,age=taken - borm", r"not a difference of two.*mean 'born'\?"),
         ("path=photo,subject=user_id,age=taken + born", r"'taken \+ born' to be 'age'.*age=A - B"),
         ("path=photo,subject=user_id,age=2020 - born", r"age=2020 - born is no difference"),
         (
@@ -104,10 +104,10 @@ def test_rows_without_an_age_a_date_or_a_picture_are_named_and_skipped(
         "": "line 7: it names no picture",
         "e1.png": "line 8: its 'taken' is empty",
         "e2.png": "line 9: its 'born' is empty",
-        "e3.png": "line 10: '0000-00-00' is no date (YYYY-MM-DD) and no year",
-        "e4.png": "line 11: '03.05.2020' is no date",
+        "e3.png": "line 10: '0000-00-00' is neither a date (YYYY-MM-DD) nor a year",
+        "e4.png": "line 11: '03.05.2020' is neither a date",
         "e5.png": "line 12: -10 years from 1990-01-01 to 1980-05-04 are not plausible",
-        "e6.png": "line 13: '2001-02-29' is no date",
+        "e6.png": "line 13: '2001-02-29' is neither a date",
     }
     rows = [
         ";gus;2020-05-03;2000-05-04",

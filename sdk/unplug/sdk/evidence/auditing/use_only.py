@@ -29,11 +29,11 @@ def audit_use(
 
     Args:
         predictors: the models; of two with the same weights one is asked.
-        sets: of the request, on the device.
-        split: where the sets come from.
+        sets: the sets of the request, on the device.
+        split: the split that gives the sets.
         edges: age-group borders.
         data: facts about the data, copied into the report.
-        seed: of the intervals.
+        seed: the seed of the intervals.
 
     Raises:
         InputError: a model whose outputs are not finite.

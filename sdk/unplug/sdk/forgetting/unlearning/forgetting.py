@@ -192,8 +192,8 @@ def checked_method(
 
     Args:
         name, options, budget, withhold: see `forget`.
-        task: of `original`.
-        split: with the forget set.
+        task: the task of `original`.
+        split: the split with the forget set.
         answers: whether models that never saw the forgotten are asked.
 
     Raises:

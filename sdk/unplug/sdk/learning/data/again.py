@@ -71,8 +71,8 @@ def as_trained(
     they are, for other data may be meant.
 
     Args:
-        dataset: as it was loaded.
-        split: of the training, or a model's record with it.
+        dataset: the data as loaded.
+        split: the split of the training, or a model's record with it.
         show: say on standard error what is gone.
     """
     if not isinstance(split, Split):
@@ -94,12 +94,12 @@ def as_trained(
 def load_again(
     spec: str, size: int, record: Mapping[str, Any], *, on_bad: OnBad = "error", show: bool = True
 ) -> Dataset:
-    """`load_dataset` for a model: what its training went on without is no error now, and what is left
-    of its data goes by their digest.
+    """`load_dataset` for a model: what its training went on without is not an error now, and what
+    is left of its data goes by their digest.
 
     Args:
-        spec, size, on_bad, show: as of `load_dataset`.
-        record: of the model.
+        spec, size, on_bad, show: the arguments of `load_dataset`.
+        record: the model's record.
     """
     left = on_bad == "error" and bool((record.get("data") or {}).get("unusable"))
     dataset = load_dataset(spec, size, on_bad="skip" if left else on_bad, show=show)

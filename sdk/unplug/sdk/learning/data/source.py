@@ -24,7 +24,7 @@ Eyes = tuple[tuple[float, float], tuple[float, float]]
 side.
 """
 SETTING = re.compile(r",\s*([^,=!]+?)\s*(!?)=\s*")
-"""What each setting begins with that stands behind a path in a spec."""
+"""The beginning of each setting after a path in a spec."""
 NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 

@@ -91,7 +91,7 @@ def _moment(cell: str) -> tuple[int, str | None]:
             if found["day"]:
                 date.fromisoformat(f"{found['year']}-{found['day']}")
             return int(found["year"]), found["day"]
-    raise ValueError(f"{cell[:20]!r} is no date (YYYY-MM-DD) and no year")
+    raise ValueError(f"{cell[:20]!r} is neither a date (YYYY-MM-DD) nor a year")
 
 
 class TableRow(dict[str, str]):

@@ -1,5 +1,5 @@
 """A CSV table of image paths: ``path`` and any of ``id``, ``age``, ``label``, ``subject``,
-``partition``, ``attr:NAME``, or what settings behind the file's name say is meant by them.
+``partition``, ``attr:NAME``, or what settings after the file's name say is meant by them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Only:
     """Which rows count: those with a value in a column, or those with any other.
 
     Args:
-        column: of the table.
+        column: the table's column.
         value: capitals and blanks around it do not matter.
         others: those without it.
     """
@@ -154,7 +154,7 @@ class CSVSource(FileSource):
         if ours == "age" and "-" in text:
             parts = [part.strip() for part in text.split(" - " if " - " in text else "-")]
             unknown = [part for part in parts if _folded(part) not in map(_folded, names)]
-            why = f"age={text[:60]} is no difference of two of its columns"
+            why = f"age={text[:60]} is not a difference of two of its columns"
             text = unknown[0] if unknown else text
         elif ours:
             why = f"it has no column {text[:60]!r} to be {ours!r}"

@@ -77,7 +77,7 @@ def test_names_with_commas_and_dashes(table: Path) -> None:
         ("path=photo,subject=userid", r"no column 'userid' to be 'subject'.*mean 'user_id'\?"),
         ("path=photo,subject=user_id,age=taken - borm", r"not a difference of two.*mean 'born'\?"),
         ("path=photo,subject=user_id,age=taken + born", r"'taken \+ born' to be 'age'.*age=A - B"),
-        ("path=photo,subject=user_id,age=2020 - born", r"age=2020 - born is no difference"),
+        ("path=photo,subject=user_id,age=2020 - born", r"age=2020 - born is not a difference"),
         (
             "path=photo,subject=user_id,age=__import__('os')",
             r"no column \"__import__\('os'\)\" to be",

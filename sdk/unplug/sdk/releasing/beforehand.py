@@ -60,9 +60,9 @@ def check_gates(material: ReleaseMaterial) -> None:
     Raises:
         InputError: says what was counted, why that decides, and the way out.
     """
-    config = material.config
+    config, counts = material.config, material.counts
     for rule in RULES:
-        for seen in rule.foresee(config.gates, material):
+        for seen in rule.foresee(config.gates, counts):
             if not any(seen.asked.is_named(name) for name in config.overrides):
                 fix = seen.fix or exactly(retraining_takes(material))
                 raise InputError(seen.what, seen.why, fix)

@@ -114,7 +114,7 @@ def released(
     # margins; retraining is exact.
     done = CliRunner().invoke(main, [*command.split(), *STEP.split(), "--device", "cpu"])
     assert done.exit_code == 2 and "no attack can decide" in done.stderr and not out.exists()
-    told = call(f"{command} --method retrain")
+    told = call(f"{command} --method retrain --audit full")
     assert told["passed"] and told["bundle"] == str(out)
     return out
 

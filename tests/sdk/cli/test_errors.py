@@ -210,3 +210,23 @@ def test_run_on_what_is_no_picture(
     assert "card" in refused(f"run {tmp_path}/notes.txt {face}")
     for box, message in (("0,0,99,99", "inside the image"), ("1,2", "four numbers")):
         assert message in refused(f"run {world.unlearned.path} {face} --box {box}")
+
+
+@pytest.mark.parametrize("command", ["release", "audit"])
+def test_a_folder_that_is_not_there_is_named_before_what_else_is_missing(
+    command: str, tmp_path: Path
+) -> None:
+    told = refused(f"{command} {tmp_path}/nothing --out {tmp_path}/out")
+    assert f"{tmp_path}/nothing: there is no such file or folder" in told
+    (tmp_path / "nothing").mkdir()
+    assert "--data: it is missing" in refused(f"{command} {tmp_path}/nothing --out {tmp_path}/out")
+
+
+def test_an_attack_that_there_is_none_of_is_refused_before_any_training(
+    world: World, tmp_path: Path
+) -> None:
+    told = refused(
+        f"audit {world.unlearned.path} --data {world.spec} --forget {world.forget_file} "
+        f"--train-references 2 --attacks los --out {tmp_path}/audit.json"
+    )
+    assert "Did you mean loss" in told and not list(tmp_path.iterdir())

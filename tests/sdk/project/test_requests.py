@@ -95,6 +95,8 @@ def test_nothing_to_answer(company: Company) -> None:
 def test_an_answer_without_anybody_to_ask(company: Company) -> None:
     run(INIT)
     run(f"request add {company.trained} --id T-1")
+    assert "no attack can decide that for an ordinary model" in refused("answer --yes")
+    company.toml(company.text.replace("[release]", '[release]\nmethod = "retrain"'))
     assert "nobody is there to ask. Add --yes" in refused("answer")
     assert Project.open().state().release is None
 

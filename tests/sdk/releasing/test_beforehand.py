@@ -217,11 +217,11 @@ def test_a_certification_that_certifies_nothing_refuses_at_once() -> None:
         exact_passes=0.9,
         verdict="refused",
     )
-    material: Any = SimpleNamespace(exact=False, certified=certified)
-    (seen,) = Unrecognised().foresee(material)
+    counts: Any = SimpleNamespace(exact=False, certified=certified)
+    (seen,) = Unrecognised().foresee(counts)
     assert seen.asked is METHOD and "0.3 AUC" in seen.why
-    material.exact = True
-    assert not [*Unrecognised().foresee(material)]
+    counts.exact = True
+    assert not [*Unrecognised().foresee(counts)]
 
 
 def test_widths_by_hand() -> None:

@@ -23,8 +23,8 @@ from .stages import STAGES, retraining_takes
 def check_beforehand(
     material: ReleaseMaterial, out: Path, signing: Signing | None, ledger: Ledger | None
 ) -> None:
-    """Refuses a release that cannot ship, whatever it computes. Command line, server, `answer` and
-    Python all come by here, through `prepare`.
+    """Refuses a release that cannot be made, before anything of it is. Command line, server, `answer` and
+    Python all come by here and `check_gates`, through `prepare`.
 
     Args:
         material: the material of the release.
@@ -33,7 +33,7 @@ def check_beforehand(
         ledger: the ledger whose answered requests must stay forgotten.
 
     Raises:
-        InputError: see `check_gates`; a target, precision or override that there is none of; a
+        InputError: a target, precision or override that there is none of; a
             stage that cannot run, see `Stage.check`; or who was forgotten would come back, see
             `check_start`.
         DataError: a request of nobody, or of nobody that the model was trained on.
@@ -52,7 +52,6 @@ def check_beforehand(
     plan_pairs(config.targets, config.precisions)
     for stage in STAGES:
         stage.check(material)
-    check_gates(material)
 
 
 def check_gates(material: ReleaseMaterial) -> None:
@@ -61,9 +60,9 @@ def check_gates(material: ReleaseMaterial) -> None:
     Raises:
         InputError: says what was counted, why that decides, and the way out.
     """
-    config = material.config
+    config, counts = material.config, material.counts
     for rule in RULES:
-        for seen in rule.foresee(config.gates, material):
+        for seen in rule.foresee(config.gates, counts):
             if not any(seen.asked.is_named(name) for name in config.overrides):
                 fix = seen.fix or exactly(retraining_takes(material))
                 raise InputError(seen.what, seen.why, fix)

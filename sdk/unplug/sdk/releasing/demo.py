@@ -163,6 +163,7 @@ def run_demo(
             out,
             config.release,
             say=say,
+            foresee=False,
             **trained.how,
         )
     except GateFailed as error:

@@ -13,7 +13,7 @@ from unplug.trust.bundle import Gate
 from .evidence import ReleaseEvidence
 
 if TYPE_CHECKING:
-    from .material import ReleaseMaterial
+    from unplug.sdk.evidence.auditing import Certification
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +94,30 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What is known of a release before anything of it is computed.
+
+    Args:
+        exact: whether an equality shows that what ships has forgotten.
+        certified: what is known of its method.
+        pictures, forgotten: to forget, and of how many people.
+        unseen: people that no model saw.
+        ranked: whether nobody has to stand out least: a fleet ranks people, or they are not known.
+        targets: of its files.
+        sides: minors and adults that a decision is asked about; None without one.
+    """
+
+    exact: bool
+    certified: Certification | None
+    pictures: int
+    forgotten: int
+    unseen: int
+    ranked: bool
+    targets: tuple[str, ...]
+    sides: tuple[int, int] | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Foreseen:
     """A gate that cannot hold whatever is computed: counts decide it.
 
@@ -124,6 +148,6 @@ class Rule(ABC):
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """The gates of this release, measured; none where it does not apply."""
 
-    def foresee(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+    def foresee(self, counts: Counts) -> Iterator[Foreseen]:
         """Gates that counts alone refuse, before anything is computed."""
         yield from ()

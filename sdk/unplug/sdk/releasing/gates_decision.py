@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from unplug.sdk.evidence.assurance import Shift, people_for
 from unplug.sdk.evidence.statistics import Estimate
 from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
-from .gate import Foreseen, Question, Rule
+from .gate import Counts, Foreseen, Question, Rule
 from .gates_files import MayNotRun
-
-if TYPE_CHECKING:
-    from .material import ReleaseMaterial
 
 FORGETTING, ROUNDING = "decision", "decision, rounding"
 RATES = {
@@ -85,13 +82,11 @@ class DecisionStays(MayNotRun, Rule):
         NOT_RUN,
     )
 
-    def foresee(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+    def foresee(self, counts: Counts) -> Iterator[Foreseen]:
         """Fewer minors or adults than it takes to show that none of them moved."""
-        if (record := material.decision) is None:
-            return
         needed = people_for(self.max_decision_shift)
-        for what, side in zip(RATES, material.sides(record), strict=True):
-            if len(side) < needed:
+        for what, side in zip(RATES, counts.sides or (), strict=False):
+            if side < needed:
                 word = "minors" if what == "false positives" else "adults"
                 why = (
                     f"{needed} are needed to show a change of at most {self.max_decision_shift:g}, "
@@ -99,7 +94,7 @@ class DecisionStays(MayNotRun, Rule):
                 )
                 fix = "Give more people with `decision_data`, or `gates` max_decision_shift"
                 yield Foreseen(
-                    asked=STEPS[FORGETTING][what], what=f"{len(side)} {word}", why=why, fix=fix
+                    asked=STEPS[FORGETTING][what], what=f"{side} {word}", why=why, fix=fix
                 )
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:

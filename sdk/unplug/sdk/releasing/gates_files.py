@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from unplug.core import counted
 from unplug.export import RUNTIMES, TARGETS
@@ -15,10 +15,7 @@ from unplug.sdk.evidence.auditing import SWITCHED_OFF
 from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
-from .gate import Foreseen, Question, Rule
-
-if TYPE_CHECKING:
-    from .material import ReleaseMaterial
+from .gate import Counts, Foreseen, Question, Rule
 
 KEPT = Question(
     name="rounding",
@@ -179,11 +176,9 @@ class FilesRun(Rule):
 
     questions: ClassVar[tuple[Question, ...]] = (RUNS, FAST)
 
-    def foresee(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+    def foresee(self, counts: Counts) -> Iterator[Foreseen]:
         """Targets none of which can be timed here."""
-        runtimes = {
-            name: RUNTIMES.get(TARGETS.get(name).runtime) for name in material.config.targets
-        }
+        runtimes = {name: RUNTIMES.get(TARGETS.get(name).runtime) for name in counts.targets}
         reasons = {name: runtime.unavailable() for name, runtime in runtimes.items()}
         if all(reasons.values()):
             what = f"files of {', '.join(reasons)} alone"

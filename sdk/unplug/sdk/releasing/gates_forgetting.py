@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from unplug.core import counted
 from unplug.sdk.evidence.auditing import (
@@ -23,10 +23,7 @@ from unplug.sdk.evidence.statistics import MIN_SUBJECTS, few_people
 from unplug.trust.bundle import ANEW, CERTIFIED, EXACT, RANKED, Gate
 
 from .evidence import ReleaseEvidence
-from .gate import Foreseen, Question, Rule
-
-if TYPE_CHECKING:
-    from .material import ReleaseMaterial
+from .gate import Counts, Foreseen, Question, Rule
 
 STANDS_OUT = 0.05
 """A person whose p is below it stands out."""
@@ -178,31 +175,28 @@ class Unrecognised(Rule):
         elif self.worst_person:
             yield from _worst_person(unlearned, report)
 
-    def foresee(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+    def foresee(self, counts: Counts) -> Iterator[Foreseen]:
         """Too few people for an interval, or for one within the margin; a certification that
         certifies nothing.
         """
-        if material.exact:
+        if counts.exact:
             return
-        if material.certified is not None:
-            gate = self._certified(material.certified)
+        if counts.certified is not None:
+            gate = self._certified(counts.certified)
             if not gate.passed:
                 fix = "Certify another method, or a larger budget: `unplug certify`"
                 yield Foreseen(asked=METHOD, what="the certification", why=gate.explain(), fix=fix)
             return
-        yield from self._too_few(material)
-        unseen = material.people[1]
-        ranked = material.fleet is not None or not material.named
-        if self.worst_person and not ranked and unseen < MIN_UNSEEN_SUBJECTS:
+        yield from self._too_few(counts)
+        if self.worst_person and not counts.ranked and counts.unseen < MIN_UNSEEN_SUBJECTS:
             why = f"nobody can be the worst person among fewer than {MIN_UNSEEN_SUBJECTS}"
             fix = f"{HOLD_OUT}; or `gates` worst_person=false"
-            yield Foreseen(asked=WORST, what=_strangers(unseen), why=why, fix=fix)
+            yield Foreseen(asked=WORST, what=_strangers(counts.unseen), why=why, fix=fix)
 
-    def _too_few(self, material: ReleaseMaterial) -> Iterator[Foreseen]:
+    def _too_few(self, counts: Counts) -> Iterator[Foreseen]:
         """People on either side, for an interval at all and for one within the margin."""
-        gone, unseen = material.people
-        pictures = counted(len(material.split.forget), "picture")
-        forgotten = f"{pictures} of {counted(gone, 'person', 'people')}"
+        gone, unseen = counts.forgotten, counts.unseen
+        forgotten = f"{counted(counts.pictures, 'picture')} of {counted(gone, 'person', 'people')}"
         if gone < MIN_SUBJECTS:
             why = "no attack can decide that for an ordinary model"
             yield Foreseen(asked=ABOVE, what=forgotten, why=why)

@@ -26,6 +26,7 @@ from unplug.sdk.forgetting.unlearning import DEFAULT_METHOD, design_of, request_
 from unplug.sdk.learning.data import Dataset, Split, keyed, parse_spec
 from unplug.sdk.learning.training import Sets, describe_device
 
+from .gate import Counts
 from .release_config import ReleaseConfig
 
 CALIBRATION_SAMPLES = 128
@@ -70,34 +71,35 @@ class ReleaseMaterial:
         """The original's split with this request's forget set."""
         return request_split(self.original, self.dataset, self.forget_ids)
 
-    @cached_property
-    def people(self) -> tuple[int, int]:
-        """How many people are forgotten, and how many no model saw."""
-        forgotten, unseen = (self._counts(part) for part in (self.split.forget, self.split.test))
-        return len(forgotten), len(unseen)
+    @property
+    def counts(self) -> Counts:
+        """What gates can be foreseen by."""
+        split, config = self.split, self.config
+        unseen = self._people(split.test)
+        return Counts(
+            exact=self.exact,
+            certified=self.certified,
+            pictures=len(split.forget),
+            forgotten=len(self._people(split.forget)),
+            unseen=len(unseen),
+            ranked=self.fleet is not None or max(unseen.values(), default=1) == 1,
+            targets=tuple(config.targets),
+            sides=None if self.decision is None else self._sides(self.decision),
+        )
 
-    @cached_property
-    def named(self) -> bool:
-        """Whether the data say who is in a picture, as far as several are of one person."""
-        return max(self._counts(self.split.test).values(), default=1) > 1
-
-    def _counts(self, ids: Sequence[str]) -> Counter[str]:
+    def _people(self, ids: Sequence[str]) -> Counter[str]:
         wanted = set(ids)
         return Counter(item.person for item in self.dataset.samples if item.id in wanted)
 
-    def sides(self, record: DecisionRecord) -> tuple[set[str], set[str]]:
+    def _sides(self, record: DecisionRecord) -> tuple[int, int]:
         """Minors and adults about whom a decision is asked, by the ages that the data say."""
-        samples = self.dataset.samples
-        if self.config.decision_data is not None:
-            samples = parse_spec(self.config.decision_data).listing().samples
-        asked = None if self.config.decision_data is not None else {*self.split.test}
-        aged = [
-            (item.person, item.age)
-            for item in samples
-            if item.age is not None and (asked is None or item.id in asked)
-        ]
+        spec, test = self.config.decision_data, {*self.split.test}
+        samples = [item for item in self.dataset.samples if item.id in test]
+        if spec is not None:
+            samples = [*parse_spec(spec).listing().samples]
+        aged = [(item.person, item.age) for item in samples if item.age is not None]
         minors = {who for who, age in aged if record.minors_from <= age < record.age}
-        return minors, {who for who, age in aged if age >= record.age}
+        return len(minors), len({who for who, age in aged if age >= record.age})
 
     @cached_property
     def sets(self) -> Sets:

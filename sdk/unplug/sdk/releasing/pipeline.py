@@ -34,7 +34,7 @@ from unplug.sdk.report import ReleaseRecord, Try
 from unplug.trust.bundle import Content, Gate, Signing, write_bundle
 from unplug.trust.ledger import Ledger
 
-from .beforehand import check_beforehand
+from .beforehand import check_beforehand, check_gates
 from .contents import bundle_card, write_vectors
 from .evidence import ReleaseEvidence
 from .gates import Gates
@@ -111,7 +111,8 @@ def release(
             also of a gate that does not hold; see `recording`. None keeps no record.
         ledger: the ledger whose answered requests must stay forgotten; None takes that of
             `answering`.
-        how: ``oracle``, ``base``, ``task``, ``device``, ``show`` and ``restart`` of `prepare`.
+        how: ``oracle``, ``base``, ``task``, ``device``, ``show``, ``restart`` and ``foresee`` of
+            `prepare`.
 
     Raises:
         GateFailed: a gate does not hold; the message says which and by how much. No bundle is
@@ -174,6 +175,7 @@ def prepare(
     restart: bool = False,
     signing: Signing | None = None,
     ledger: Ledger | None = None,
+    foresee: bool = True,
 ) -> ReleaseMaterial:
     """What a release is made from, and all that can be refused before anything is computed.
 
@@ -186,6 +188,7 @@ def prepare(
         show: progress bars.
         restart: drop unfinished trainings in `work` instead of continuing them, and run every stage
             but trainings again.
+        foresee: refuse what no gate can let pass; a demo walks on, to show what they say.
     """
     design = design_of(original)
     if design is not None:
@@ -217,6 +220,8 @@ def prepare(
         fix = "Add `oracle`, or leave the gate out"
         raise InputError("`gates` min_relearn_of_retrained", why, fix)
     check_beforehand(material, out, signing, ledger)
+    if foresee:
+        check_gates(material)
     _earlier(work)  # it may be that they cannot be read
     return material
 

@@ -113,20 +113,20 @@ def load_audited(
     unlearned = _unlearned(checkpoints.values(), before, split, data)
     kind = before.model_type
     oracle = None if retrained is None else load_checkpoint(retrained, expect=kind)
-    others = [load_checkpoint(path, expect=kind) for path in references]
-    for model in (oracle, *others):
+    trained = [load_checkpoint(path, expect=kind) for path in references]
+    for model in (oracle, *trained):
         if model is not None:
             check_oracle(model, split, task.recipe)
             task.check_twin(model)
     known = {model.sha256 for model in (before, *unlearned.values(), oracle) if model is not None}
     artifacts = [load_artifact(path) for path in files]
     skipped = _checked_artifacts(artifacts, known if checkpoints else None)
-    _check_references(others, known)
+    _check_references(trained, known)
     return AuditedModels(
         original=before,
         unlearned=unlearned,
         retrained=oracle,
-        references=others,
+        references=trained,
         artifacts=artifacts,
         dataset=data,
         forget_ids=ids,

@@ -133,7 +133,7 @@ def _why(split: Split, dataset: Dataset) -> str:
     if found is None or not found.changed:
         return "digest differs"
     rows, first = counted(len(found.changed), "row"), found.changed[0]
-    return f"{rows} changed since, in picture, age, label or person; first: {first}"
+    return f"digest differs: {rows} changed since, in picture, age, label or person; first: {first}"
 
 
 def opened_again(split: Split, dataset: Dataset, place: Path) -> Split:

@@ -121,6 +121,9 @@ def test_other_data_and_older_splits(spec: str, split: Split, draw: Draw) -> Non
     less = left_of(spec, split)
     with pytest.raises(DataError, match="digest differs"):
         opened_again(replace(split, rows=()), less, PLACE)
+    write(Path(spec[4:]).parent, ROWS[::-1])
+    sorted_otherwise = as_trained(load(spec), split)
+    assert sorted_otherwise.digest == split.data_digest and sorted_otherwise.told == ()
     draw("new.png", 7)
     write(Path(spec[4:]).parent, [*ROWS[1:], "new.png,30,zoe"])
     more = as_trained(load(spec), split)

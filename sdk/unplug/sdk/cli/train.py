@@ -157,7 +157,7 @@ def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:
 
 def _split(dataset: Dataset, file: Path | None, **drawn: Any) -> Split:
     """That of a file, or a new one."""
-    from unplug.sdk.learning.data import load_split, make_split
+    from unplug.sdk.learning.data import fitting, load_split, make_split
 
     if file is None:
         return make_split(dataset, **drawn)
@@ -165,7 +165,7 @@ def _split(dataset: Dataset, file: Path | None, **drawn: Any) -> Split:
     if split.forget:
         fix = "Train on a split without one, then `unplug forget`"
         raise InputError(str(file), "it names a forget set", fix)
-    return split
+    return fitting(split, dataset, show=True)
 
 
 def _group(row: dict[str, Any]) -> str:

@@ -13,8 +13,10 @@ import torch
 
 from unplug.core import (
     STRICT,
+    DataError,
     InputError,
     ReportError,
+    counted,
     json_sha256,
     make_folder,
     one_writer,
@@ -28,7 +30,12 @@ from unplug.core import (
 from unplug.plugins import Checkpoint
 from unplug.sdk.drawing.inference import DECISION_KEY
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
-from unplug.sdk.forgetting.unlearning import check_design_request, design_of, request_price
+from unplug.sdk.forgetting.unlearning import (
+    check_design_request,
+    design_of,
+    own_split,
+    request_price,
+)
 from unplug.sdk.learning.data import Dataset, keyed
 from unplug.sdk.report import ReleaseRecord, Try
 from unplug.trust.bundle import Content, Gate, Signing, write_bundle
@@ -47,6 +54,8 @@ from .stage import Say, StageProgress
 from .stages import STAGES, find_evidence, retraining_takes
 
 CERTIFICATION = "certification.json"
+MOST_GONE = 0.1
+"""Of the rows that a model remembers: more that are gone at once are rather a mistake."""
 TRIES, MAX_TRIES = ".tries.json", 1000
 """Hidden, for it is not a report; more tries are forgotten, the oldest first."""
 
@@ -193,7 +202,10 @@ def prepare(
     design = design_of(original)
     if design is not None:
         check_design_request(design, config.method, config.options)
-        price = request_price(original, dataset, forget_ids)
+        if gone := _gone(original, dataset, forget_ids):
+            say(f"{counted(len(gone), 'row')} gone since the training: forgotten as well")
+            forget_ids = (*forget_ids, *gone)
+        price = None if gone else request_price(original, dataset, forget_ids)
         if price is not None and config.method != "retrain":
             say(f"forgetting by {design} costs {100 * price:.3g} % of a refit without them")
     material = ReleaseMaterial(
@@ -224,6 +236,20 @@ def prepare(
         check_gates(material)
     _earlier(work)  # it may be that they cannot be read
     return material
+
+
+def _gone(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> tuple[str, ...]:
+    """What a design remembers and its data have lost: no refit could show an equality with it."""
+    retained = own_split(original, dataset).retain
+    known = {*dataset.ids, *forget_ids}
+    gone = tuple(name for name in retained if name not in known)
+    if len(gone) > MOST_GONE * len(retained):
+        why = f"{len(gone)} of the {len(retained)} rows that the model remembers are gone"
+        fix = (
+            "Give all data of its training, or name them in the request if they are to be forgotten"
+        )
+        raise DataError(f"data {dataset.spec}", why, fix)
+    return gone
 
 
 def _walk(

@@ -178,7 +178,7 @@ def test_refused_places_splits_and_batches(
     with pytest.raises(OutputError, match=r"it holds thesis.txt"):
         run(tmp_path / "notes")
     with pytest.raises(DataError, match="the split was made from other data"):
-        run(tmp_path / "plugin", split=replace(split, data_digest="x"))
+        run(tmp_path / "plugin", split=replace(split, data_digest="x", rows=()))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes"]
     monkeypatch.setattr(module, "processes", lambda _: Team(0, []))
     with pytest.raises(InputError, match=r"batch_size 3: it does not divide among 2 process"):

@@ -194,6 +194,7 @@ def test_another_base_other_data_and_odd_requests_are_refused(
     scheduler = other / "scheduler" / "scheduler_config.json"
     write_json(scheduler, {**read_json(scheduler), "beta_end": 0.03})
     few, data = some(faces, tmp_path / "few", NAMES[:2]), f"--data captions:{faces}"
+    (few / NAMES[1]).write_bytes((few / NAMES[0]).read_bytes())
     out = tmp_path / "out"
     for words, why in (
         (f"--base {other} --yes", f"it is not the base of {pack}"),

@@ -123,7 +123,7 @@ def test_rows_without_an_age_a_date_or_a_picture_are_named_and_skipped(
         load(f"csv:{table},{MAPPED}")
     left = load(f"csv:{table},{MAPPED}", "skip")
     assert len(left) == 5
-    assert_reasons(left, {name or "line 7": why for name, why in bad.items()})
+    assert_reasons(left, {name or "a row": why for name, why in bad.items()})
     record = {"data": left.facts}
     assert load_again(f"csv:{table},{MAPPED}", 8, record).digest == left.digest
     assert "goes on without 7 samples as training did" in capsys.readouterr().err

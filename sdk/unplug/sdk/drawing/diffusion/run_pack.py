@@ -152,6 +152,7 @@ def _everybody(dataset: Dataset, seed: int) -> Split:
         train=dataset.ids,
         validation=(),
         test=(),
+        rows=tuple(sorted(dataset.marks)),
     )
 
 

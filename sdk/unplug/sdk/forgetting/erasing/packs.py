@@ -171,12 +171,12 @@ def retrain_pack(
         DataError: other data, or nobody of these was trained on.
         InputError, TrainingError, OutputError: see `train_pack`.
     """
-    before = opened_again(pack.split, dataset, pack.folder).there(dataset)
-    split = split_for(before, dataset, ids)
+    split = split_for(opened_again(pack.split, dataset, pack.folder), dataset, ids)
+    rest = split.there(dataset).retain
     recipe, seed = PackRecipe.from_dict(pack.record.get("recipe")), pack.record.get("seed")
     if type(seed) is not int or seed < 0:
         raise InputError(str(pack.folder / RECORD), "it names no seed", "Train the pack again")
-    others = f"trained again on the other {counted(len(split.retain), 'sample')}"
+    others = f"trained again on the other {counted(len(rest), 'sample')}"
     step = {
         "method": "retrain",
         "samples": len(split.forget),
@@ -188,7 +188,7 @@ def retrain_pack(
     record = train_pack(
         pack.base,
         pack.record["base"]["name"],
-        dataset.only(split.retain),
+        dataset.only(rest),
         pack.record["word"],
         out,
         recipe,

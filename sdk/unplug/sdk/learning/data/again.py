@@ -85,9 +85,10 @@ def as_trained(
     found = compared(split, dataset)
     if found.changed or not found.same:
         return dataset
-    if show:
-        tell(f"{dataset.spec}: {found.told}")
-    told = (*dataset.told, found.told)
+    lines = (found.told,) if found.gone or found.new else ()  # else in another order
+    for line in lines if show else ():
+        tell(f"{dataset.spec}: {line}")
+    told = (*dataset.told, *lines)
     return replace(dataset, digest=split.data_digest, content=dataset.content, told=told)
 
 
@@ -133,7 +134,7 @@ def _why(split: Split, dataset: Dataset) -> str:
     if found is None or not found.changed:
         return "digest differs"
     rows, first = counted(len(found.changed), "row"), found.changed[0]
-    return f"{rows} changed since, in picture, age, label or person; first: {first}"
+    return f"digest differs: {rows} changed since, in picture, age, label or person; first: {first}"
 
 
 def opened_again(split: Split, dataset: Dataset, place: Path) -> Split:

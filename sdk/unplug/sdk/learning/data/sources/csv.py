@@ -99,7 +99,7 @@ class CSVSource(FileSource):
         listed, seen = Listed(root=self.table.parent), set[str]()
         for row in rows:
             path = self._cell(row, "path")
-            name = self._cell(row, "id") or path or row.place
+            name = self._cell(row, "id") or path or "a row"
             try:
                 if not path:
                     raise ValueError("it names no picture")

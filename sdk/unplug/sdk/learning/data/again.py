@@ -21,7 +21,7 @@ SAME = "Give the data spec of its training; rows may go, but none may change"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class RowChanges:
     """What became of the rows of a training.
 
     Args:
@@ -43,7 +43,7 @@ class Compared:
         return f"{counted(self.gone, 'row')} gone since the training{new}"
 
 
-def compared(split: Split, dataset: Dataset) -> Compared:
+def compared(split: Split, dataset: Dataset) -> RowChanges:
     """Compares data with the rows that a split was made from, as it is or as it is stored.
 
     Raises:
@@ -56,7 +56,7 @@ def compared(split: Split, dataset: Dataset) -> Compared:
     named = {*here.train, *here.held_out}
     others = [name for name, kept in zip(dataset.ids, same, strict=False) if not kept]
     changed = tuple(name for name in others if name in named)
-    return Compared(
+    return RowChanges(
         same=sum(same),
         gone=len(known) - sum(same),
         new=len(others) - len(changed),

@@ -49,7 +49,7 @@ audit model {REQUEST}
 export model --out x|parity a.onnx --checkpoint model
 run a.onnx --image a.png|run model --image a.png|run a.unplug --image a.png
 threshold model {DATA} --over 18 --max-fpr 0.01 --out x
-bench run a.onnx --out x|bench a.onnx|bench estimate a.onnx --device pixel-3|bench estimate --list
+bench run a.onnx --out x|bench a.onnx|bench estimate a.onnx --on pixel-3|bench estimate
 bench compare audit.json audit.json|bench table audit.json|bench import audit.json --out x
 release model {REQUEST}
 ledger init|ledger due|ledger list|ledger status r|ledger withdraw r|ledger shred r --yes

@@ -29,8 +29,6 @@ from unplug.sdk.generating import DrawOrder
 from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import ReleaseConfig
 
-EVERY_COMMAND = {"as_json", "seed", "device_name"}
-"""Options of commands whose step draws nothing at random and computes on the CPU alone, too."""
 HELP = {"help", "_click_default_help"}
 EVERYWHERE: dict[str, set[str]] = {
     "data": {"spec"},
@@ -129,7 +127,7 @@ WAYS = [
     Way(
         command=run,
         step=journey.run,
-        otherwise={"inputs": {"images", "array", "random"}, "trust": {"trusted"}},
+        otherwise={"inputs": {"images", "array", "random", "seed"}, "trust": {"trusted"}},
         words={"outs"},
     ),
     Way(
@@ -158,7 +156,7 @@ WAYS = [
 def test_every_option_is_an_argument_of_the_journey_and_the_other_way_round(way: Way) -> None:
     made = EVERYWHERE | way.otherwise
     expected = {name for argument in way.arguments() for name in made.get(argument, {argument})}
-    assert way.options() == expected | way.words | EVERY_COMMAND
+    assert way.options() == expected | way.words | {"as_json"}
 
 
 def test_a_plan_takes_what_a_release_takes() -> None:

@@ -10,7 +10,7 @@ import click
 
 from unplug.core import InputError
 
-from .base import Common, Outcome, command, settings
+from .base import Common, Outcome, command, computing, settings
 from .options import data_option, option, out_option, path_option
 from .options_of import ConfiguredCommand, given
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="What the factory is called with; may be repeated.",
 )
+@computing
 @command
 def adopt(
     factory: str,

@@ -12,7 +12,7 @@ from unplug.core import NONE, InputError, plain, table
 from unplug.sdk import journey
 
 from .audit_erased import audit_erased
-from .base import Common, Outcome, command, folded, names
+from .base import Common, Outcome, command, computing, folded, names
 from .options import (
     base_option,
     fleet_option,
@@ -114,6 +114,7 @@ OF_MODELS = (
     help="Of an erased base: other words that must go on working; may be repeated.",
 )
 @out_option("Audit report to write (JSON).")
+@computing
 @command
 def audit(
     models: tuple[Path, ...],

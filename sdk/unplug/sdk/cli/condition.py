@@ -10,7 +10,7 @@ import click
 
 from unplug.core import counted
 
-from .base import Common, Outcome, command, settings
+from .base import Common, Outcome, command, device_option, settings
 from .options import PATH, option, out_option, settings_option
 
 SHOWN = 20
@@ -51,6 +51,7 @@ SHOWN = 20
     default="error",
     help="In a folder, an unreadable picture: refuse, or go on without it and count it.",
 )
+@device_option
 @command
 def condition(
     source: Path,

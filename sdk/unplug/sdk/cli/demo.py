@@ -10,7 +10,7 @@ import click
 
 from unplug.core import percent, require_modules
 
-from .base import Common, Outcome, command, folded
+from .base import Common, Outcome, command, computing, folded
 from .options import FloatRange, faces_option, on_bad_option, out_option, spec_option
 from .release import gate_lines
 
@@ -49,6 +49,7 @@ from .release import gate_lines
     help="Drop unfinished trainings of an earlier run instead of continuing them.",
 )
 @out_option("Folder for everything.", required=False, default=Path("unplug-demo"))
+@computing
 @command
 def demo(
     spec: str | None,

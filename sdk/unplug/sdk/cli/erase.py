@@ -11,7 +11,7 @@ import click
 
 from unplug.core import counted
 
-from .base import Common, Outcome, command, folded, settings
+from .base import Common, Outcome, command, computing, folded, settings
 from .options import half_option, option, out_option, path_option, restart_option, settings_option
 
 
@@ -45,6 +45,7 @@ from .options import half_option, option, out_option, path_option, restart_optio
 @half_option
 @restart_option()
 @out_option("Pipeline folder to write; an unfinished run there is continued.")
+@computing
 @command
 def erase(
     base_name: str,

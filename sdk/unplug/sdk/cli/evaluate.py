@@ -12,7 +12,7 @@ from unplug.core import InputError, counted, table
 from unplug.plugins import weights_sha256
 from unplug.sdk import journey
 
-from .base import Common, Outcome, command, names
+from .base import Common, Outcome, command, computing, names
 from .bundle import trust_of, trust_option
 from .options import (
     FloatRange,
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
 )
 @trust_option
 @out_option("Evaluation to write (JSON).", required=False, default=Path("evaluation.json"))
+@computing
 @command
 def evaluate(
     models: tuple[Path, ...],

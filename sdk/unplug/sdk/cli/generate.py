@@ -13,7 +13,7 @@ from unplug.core import check_writable, counted
 from unplug.sdk import journey
 
 from .bars import progress_bar
-from .base import Common, Outcome, command, folded
+from .base import Common, Outcome, command, computing, folded
 from .guides import GuideOrder, OrderedCommand, described, told
 from .options import out_option
 from .options_of import given
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @out_option(
     "PNG or JPEG file to write; with --count, a grid of all, and each beside it as NAME-SEED."
 )
+@computing
 @command
 def generate(out: Path, common: Common, **options: Any) -> Outcome:
     """Draw a picture from a prompt, steered by plugins.

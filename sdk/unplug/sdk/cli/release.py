@@ -11,7 +11,7 @@ import click
 
 from unplug.core import GateFailed, InputError, counted, read_json, seconds, table
 
-from .base import Common, Outcome, command, folded, names
+from .base import Common, Outcome, command, computing, folded, names
 from .bundle import PublicationOrder, signing_of
 from .flags import with_flags
 from .ledger_options import ledger_option
@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     help="Say of each gate what it asks, where its limit comes from, what was found.",
 )
 @out_option("Bundle folder to write, for example face-age.unplug.")
+@computing
 @command
 def release(
     checkpoint: Path,

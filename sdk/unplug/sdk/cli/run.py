@@ -10,7 +10,7 @@ import click
 from unplug.core import InputError, table
 from unplug.sdk import journey
 
-from .base import Common, Outcome, command, folded
+from .base import Common, Outcome, command, folded, seed_option
 from .bundle import trust_of, trust_option
 from .options import face_options, path_option, shipped_or_given
 
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="NAME.npz for the outputs, NAME.png for a picture of them; may be repeated.",
 )
+@seed_option
 @command
 def run(
     model: Path,

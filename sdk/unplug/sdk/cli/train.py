@@ -11,7 +11,7 @@ import click
 from unplug.core import InputError
 from unplug.sdk import journey
 
-from .base import Common, Outcome, command, settings
+from .base import Common, Outcome, command, computing, settings
 from .options import (
     data_option,
     out_option,
@@ -73,6 +73,7 @@ train.add_command(student)
     help="Borders of the age groups, as 0,13,18,25,100, or yearly (default: as few as laws ask for).",
 )
 @restart_option()
+@computing
 @command
 def age(
     spec: str,

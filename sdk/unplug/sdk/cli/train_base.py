@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .base import Common, Outcome, command
+from .base import Common, Outcome, command, computing
 from .options import data_option, half_option, option, out_option, restart_option
 from .options_of import ConfiguredCommand, given
 
@@ -42,6 +42,7 @@ from .options_of import ConfiguredCommand, given
 )
 @half_option
 @restart_option()
+@computing
 @command
 def base(
     spec: str,

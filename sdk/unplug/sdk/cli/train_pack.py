@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .base import Common, Outcome, command
+from .base import Common, Outcome, command, computing
 from .options import data_option, half_option, option, out_option, restart_option
 from .options_of import ConfiguredCommand, given
 
@@ -20,6 +20,7 @@ from .options_of import ConfiguredCommand, given
 @option("--base", "base_name", default="small", help="small, a diffusers folder, or OWNER/NAME.")
 @half_option
 @restart_option()
+@computing
 @command
 def pack(
     spec: str,

@@ -9,7 +9,7 @@ import click
 
 from unplug.core import counted
 
-from .base import Common, Outcome, command, settings
+from .base import Common, Outcome, command, computing, settings
 from .options import (
     data_option,
     half_option,
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 )
 @half_option
 @restart_option()
+@computing
 @command
 def plugin(
     spec: str,

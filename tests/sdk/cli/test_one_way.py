@@ -54,6 +54,7 @@ class Way:
         otherwise: arguments that this command makes of options of other names.
         config: dataclass whose fields the step takes as keyword arguments, by the name of those.
         words: options that decide which step is called, what is printed, and where it goes.
+        python: fields of `config` that have no option: their defaults hold here.
     """
 
     command: click.Command
@@ -61,6 +62,7 @@ class Way:
     otherwise: dict[str, set[str]] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     words: set[str] = field(default_factory=set)
+    python: set[str] = field(default_factory=set)
 
     def options(self) -> set[str]:
         context = click.Context(self.command, info_name="unplug")
@@ -68,7 +70,7 @@ class Way:
 
     def arguments(self) -> set[str]:
         named = set(inspect.signature(self.step).parameters) - set(self.config)
-        return named.union(*map(names, self.config.values()))
+        return named.union(*map(names, self.config.values())) - self.python
 
 
 WAYS = [
@@ -81,6 +83,7 @@ WAYS = [
             "design": {"pairs"},
         },
         config={"recipe": Recipe},
+        python={"schedule", "loss", "smoothing"},
     ),
     Way(
         command=audit,
@@ -99,13 +102,14 @@ WAYS = [
         step=journey.export,
         otherwise={"bar": {"as_json"}},
         config={"order": ExportOrder},
+        python={"calibration_samples"},
     ),
     Way(
         command=parity,
         step=journey.check,
         otherwise={"data": {"data"}, "task": {"task"}},
         config={"on": ParityOrder},
-        words={"explain", "layers", "out"},
+        words={"walk", "out"},
     ),
     Way(
         command=bench,
@@ -141,13 +145,13 @@ WAYS = [
         step=journey.release,
         otherwise={
             "data": {"spec", "on_bad"},
-            "signing": {"signing", *names(PublicationOrder)},
+            "signing": {"key", *names(PublicationOrder)} - {"number", "revokes"},
             "answering": {"requests", "all_open"},
-            "ledger": {"where", "timezone"},
-            "overrides": {"overrides", "reasons"},
+            "ledger": {"where"},
         },
         config={"config": ReleaseConfig},
-        words={"dry_run", "hourly", "explain", "audit", "claim", "packs"},
+        words={"dry_run", "explain", "audit", "claim", "packs"},
+        python={"bench_iterations", "bench_repeats", "threads", "workers"},
     ),
 ]
 

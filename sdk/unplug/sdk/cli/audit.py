@@ -102,10 +102,11 @@ OF_MODELS = (
     "--plugin", metavar="PLUGIN", help="Of an erased base: try control images through this plugin."
 )
 @option(
-    "--pictures",
+    "--count",
+    "pictures",
     type=click.IntRange(8, 10_000),
     default=48,
-    help="Of an erased base: in each row.",
+    help="Of an erased base: pictures in each row.",
 )
 @click.option(
     "--beside",

@@ -42,7 +42,7 @@ UNASKED = (
     (ValueError, "has an empty name", "it names no file"),
     (UnicodeEncodeError, "surrogates not allowed", "it is not text in this locale"),
 )
-OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
+OUT_OF_MEMORY = "Use fewer samples, a smaller --pixels or a smaller model"
 
 
 @dataclass(kw_only=True)

@@ -26,13 +26,15 @@ SHOWN = 20
 )
 @out_option("PNG file (not the picture itself), or the folder for a folder's conditions.")
 @click.option(
-    "--size",
+    "--pixels",
+    "size",
     type=click.IntRange(16, 4096),
     help="Side in pixels, of the centre square. Default: the whole picture as it is.",
 )
 @settings_option("A setting of the condition, such as low=50. May be repeated.")
 @click.option(
-    "--task",
+    "--landmarker",
+    "task",
     type=click.Path(),
     help="MediaPipe's task file. Default: UNPLUG_FACE_LANDMARKER or UNPLUG_HOLISTIC_LANDMARKER.",
 )

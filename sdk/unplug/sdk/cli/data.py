@@ -14,7 +14,11 @@ from .base import Common, Outcome, command, computing, seed_option
 from .options import on_bad_option, option, out_option, path_argument, spec_option, split_options
 
 size_option = option(
-    "--size", type=click.IntRange(8, 1024), default=64, help="Side in pixels to decode to."
+    "--pixels",
+    "size",
+    type=click.IntRange(8, 1024),
+    default=64,
+    help="Side in pixels to decode to.",
 )
 
 
@@ -31,14 +35,13 @@ def data() -> None:
 
 @data.command()
 @option(
-    "--n",
-    "count",
+    "--count",
     type=click.IntRange(1, 1_000_000),
     default=100,
     help="Pictures.",
 )
 @click.option("--subjects", type=click.IntRange(1, 1_000_000), help="People (default n / 5).")
-@option("--size", type=click.IntRange(16, 1024), default=256, help="Side in pixels.")
+@option("--pixels", "size", type=click.IntRange(16, 1024), default=256, help="Side in pixels.")
 @out_option("Folder for the PNG files and labels.csv.")
 @seed_option
 @command

@@ -29,7 +29,8 @@ from .release import gate_lines
     help="Model (default nano; small with --data).",
 )
 @click.option(
-    "--image-size",
+    "--pixels",
+    "image_size",
     type=click.IntRange(32, 224),
     help="Input side in pixels (default 48; 64 with --data).",
 )

@@ -76,8 +76,7 @@ if TYPE_CHECKING:
     ),
 )
 @path_option(
-    "--face-landmarker",
-    "landmarker",
+    "--landmarker",
     envvar="UNPLUG_FACE_LANDMARKER",
     help=(
         "MediaPipe's face_landmarker.task: says of how many pictures nothing could be said, and "
@@ -199,7 +198,7 @@ def _summary(report: EvaluationReport) -> Iterator[str]:
 def _processed(report: EvaluationReport) -> str:
     processing = report.processing
     if processing is None or processing.any is None:
-        why = "" if processing is None else f" ({processing.unmeasured}; --face-landmarker FILE)"
+        why = "" if processing is None else f" ({processing.unmeasured}; --landmarker FILE)"
         return f"failure to process by the quality check of faces: not measured{why}"
     reasons = ", ".join(
         f"{fault} {_share(share)}" for fault, share in processing.faults.items() if share.events

@@ -37,7 +37,7 @@ def generate(out: Path, common: Common, **options: Any) -> Outcome:
 
     The same command draws the same picture on the same machine. The small base that ships draws
     procedural faces; give --base for another, which draws in half precision on a GPU. The condition
-    should be drawn at the base's size: `unplug condition --size 128`, or use --photo.
+    should be drawn at the base's size: `unplug condition --pixels 128`, or use --image.
 
     Every file says in its metadata that a model drew it (IPTC's digital source type).
 

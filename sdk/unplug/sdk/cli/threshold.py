@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     help="Share of adults called under, at most (default: as --max-fpr).",
 )
 @option(
-    "--method",
+    "--bound",
+    "method",
     type=click.Choice(["clopper-pearson", "conformal"]),
     default="clopper-pearson",
     help=(

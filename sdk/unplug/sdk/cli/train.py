@@ -13,6 +13,7 @@ from unplug.sdk import journey
 
 from .base import Common, Outcome, command, computing, settings
 from .options import (
+    FINE,
     data_option,
     out_option,
     path_option,
@@ -46,6 +47,7 @@ train.add_command(student)
 @train.command(
     cls=ConfiguredCommand,
     config="unplug.sdk.learning.training:Recipe",
+    skip=FINE,
     types={"size": click.Choice(["nano", "small", "base"])},
 )
 @data_option

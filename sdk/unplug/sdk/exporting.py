@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import Bar, CheckpointError, InputError, temporary_folder, write_json
+from unplug.core import Bar, CheckpointError, InputError, one_line, temporary_folder, write_json
 from unplug.export import (
     Artifact,
     Coverage,
@@ -145,6 +145,8 @@ class Exported:
     seconds: float
     loras: tuple[Path, ...] = ()
     foreign_loras: tuple[Path, ...] = ()
+
+    __repr__ = one_line
 
     @property
     def files(self) -> list[Artifact]:

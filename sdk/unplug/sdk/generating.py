@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import Bar, InputError, progress
+from unplug.core import Bar, InputError, one_line, progress
 from unplug.sdk.drawing.device import Solver, asks_for, check_text, is_generator, words_of
 
 if TYPE_CHECKING:
@@ -141,6 +141,8 @@ class Generated:
     facts: Mapping[str, Any]
     run: Mapping[str, Any] = field(default_factory=dict)
     seconds: float
+
+    __repr__ = one_line
 
 
 def generate_pictures(

@@ -17,6 +17,7 @@ from unplug.core import (
     ReportError,
     json_sha256,
     make_folder,
+    one_line,
     one_writer,
     private_results,
     read_dataclass,
@@ -77,6 +78,8 @@ class Release:
     reports: tuple[Path, ...]
     summary: dict[str, Any]
     requests: tuple[str, ...] = ()
+
+    __repr__ = one_line
 
 
 @one_writer

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, InputError, json_sha256, settled, spoilt_name, tell
+from unplug.core import DataError, InputError, json_sha256, one_line, settled, spoilt_name, tell
 
 from .naming import told_of_people
 from .picture_cache import fingerprints, pixels
@@ -51,6 +51,8 @@ class Dataset:
     age_edges: tuple[float, ...] | None = None
     eyes: Eyes | None = None
     told: tuple[str, ...] = ()
+
+    __repr__ = one_line
 
     def __len__(self) -> int:
         return len(self.samples)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import DataError, json_sha256, read_json, write_json
+from unplug.core import DataError, json_sha256, one_line, read_json, write_json
 
 from .dataset import Dataset
 from .source import Sample
@@ -57,6 +57,8 @@ class Split:
     test: tuple[str, ...]
     forget: tuple[str, ...] = ()
     key: str | None = None
+
+    __repr__ = one_line
 
     @property
     def retain(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import unplug_weights
 from unplug.core import sha256_file, write_json
-from unplug.sdk.drawing.diffusion.shipped_files import TABLE
+from unplug.plugins.shipped_files import TABLE
 
 
 def table() -> dict[str, object]:

@@ -118,6 +118,7 @@ from .text import count as count
 from .text import counted as counted
 from .text import fixed as fixed
 from .text import milliseconds as milliseconds
+from .text import one_line as one_line
 from .text import percent as percent
 from .text import plain as plain
 from .text import printable as printable

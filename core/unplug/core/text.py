@@ -6,12 +6,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 NONE = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 PERCENT = "\N{NO-BREAK SPACE}%"
 SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}"
 """Not printable to `str.isprintable`, and in our own texts: between a number and its unit."""
+
+SHOWN = 24
+"""Characters of a value that `one_line` shows."""
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
@@ -203,3 +209,23 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _align(cell: str, width: int) -> str:
     return cell.rjust(width) if cell[:1] in "+-0123456789" and cell else cell.ljust(width)
+
+
+def one_line(item: Any) -> str:
+    """How a result prints: a dataclass in one line, its short values as they are and the items of
+    all others counted, so that no names of people are among them.
+
+    Example:
+        >>> from dataclasses import make_dataclass
+        >>> print(one_line(make_dataclass("Rows", ["seed", "rows"])(0, ["a", "b"])))
+        Rows(seed=0, rows: 2)
+    """
+    told = []
+    for field in fields(item):
+        value = getattr(item, field.name)
+        if hasattr(value, "__len__") and not isinstance(value, str):
+            told.append(f"{field.name}: {count(len(value))}")
+        elif isinstance(value, str | int | float | Path):
+            text = str(value) if isinstance(value, Path) else repr(value)
+            told.append(f"{field.name}={text if len(text) <= SHOWN else f'{text[:SHOWN]}...'}")
+    return f"{type(item).__name__}({', '.join(told)})"

@@ -22,6 +22,7 @@ from unplug.core import (
     UnknownOperatorError,
     git_revision,
     installed_versions,
+    one_line,
     read_dataclass,
     settled,
     write_json,
@@ -132,6 +133,8 @@ class ParityReport:
     versions: dict[str, str]
     git_revision: str | None
     task: tuple[TaskDelta, ...] = ()
+
+    __repr__ = one_line
 
     @property
     def passed(self) -> bool:

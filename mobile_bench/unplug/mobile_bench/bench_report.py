@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from unplug.core import STRICT, ReportError, read_dataclass, write_json
+from unplug.core import STRICT, ReportError, one_line, read_dataclass, write_json
 
 from .statistics import Summary
 
@@ -233,6 +233,8 @@ class BenchReport:
     seed: int
     versions: dict[str, str]
     git_revision: str | None
+
+    __repr__ = one_line
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the report as JSON, atomically."""

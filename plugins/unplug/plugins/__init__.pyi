@@ -45,6 +45,10 @@ from .factories import trust as trust
 from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK
 from .multi_plugin import MultiPlugin as MultiPlugin
+from .shipped_files import shipped_folders as shipped_folders
+from .shipped_files import shipped_path as shipped_path
+from .shipped_files import shipped_place as shipped_place
+from .shipped_files import shipped_plugins as shipped_plugins
 from .text_encoder import check_text_encoder as check_text_encoder
 from .unet_levels import level_differences as level_differences
 from .unet_levels import read_base as read_base

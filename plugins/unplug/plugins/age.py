@@ -19,7 +19,7 @@ from unplug.core import InputError, IOSpec, TensorSpec
 
 from .adopted import Adopted, Normalized
 from .age_sizes import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, Size
-from .blocks import ConvNormAct, InvertedBottleneck, init_weights
+from .blocks import ConvNormAct, InvertedBottleneck, init_weights, network_line
 from .bounds import check_whole, is_whole
 from .checkpoint import WEIGHTS, find_checkpoint, load_checkpoint
 
@@ -117,6 +117,10 @@ class AgePredictor(
             self._own(SIZES[size], random_features)
 
     age_centers: Tensor
+
+    def __repr__(self) -> str:
+        """One line: its size, its input, its groups and its parameters."""
+        return network_line(self, f"{self.size} at {self.image_size} px, {self.groups} age groups")
 
     def _own(self, table: Size, random_features: int) -> None:
         """Trunk and classifier of ours."""

@@ -12,6 +12,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from unplug.core import count
+
 
 class DepthwiseConv2d(nn.Conv2d):
     """One filter a channel; under autocast on a CPU it computes in float32.
@@ -198,3 +200,14 @@ def init_weights(module: nn.Module) -> None:
     elif isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=0.01)
         nn.init.zeros_(module.bias)
+
+
+def network_line(network: nn.Module, what: str) -> str:
+    """How a network prints, in one line, with its parameters counted.
+
+    Example:
+        >>> network_line(nn.Linear(999, 1), "ages")
+        'Linear(ages, 1,000 parameters)'
+    """
+    total = sum(item.numel() for item in network.parameters())
+    return f"{type(network).__name__}({what}, {count(total)} parameters)"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, IOSpec, MissingExtraError, quiet
 
-from .blocks import bottleneck_stage, halving_stem, init_weights
+from .blocks import bottleneck_stage, halving_stem, init_weights, network_line
 from .diffusers_files import PluginFiles
 from .plugin_sizes import (
     PLUGIN_SIZES,
@@ -126,6 +126,11 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         self.apply(init_weights)
         for projection in projections:
             nn.init.zeros_(projection.weight)
+
+    def __repr__(self) -> str:
+        """One line: what it follows, at which size, and its parameters."""
+        config: Any = self.config
+        return network_line(self, f"{config.condition} at {config.image_size} px")
 
     @classmethod
     def for_unet(

@@ -4,6 +4,7 @@ and nothing left random.
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from os import PathLike
@@ -13,9 +14,10 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import nn
 
-from unplug.core import InputError
+from unplug.core import CheckpointError, InputError
 
 from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
+from .shipped_files import shipped_path, shipped_plugins
 
 FOREIGN_KEY = "adapter_type"
 """A setting of diffusers' ``T2IAdapter``, which refuses a type that it does not know and ignores
@@ -99,7 +101,8 @@ class PluginFiles:
         """Loads it in eval mode; nothing of its files is trusted.
 
         Args:
-            pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
+            pretrained_model_name_or_path: the name of a plugin that ships (``./canny`` is the
+                folder), a folder, or ``owner/name`` on the hub.
             subfolder: the plugin's folder below it.
             variant: the variant of its weights, see `weights_file`.
             dtype, torch_dtype: type of its weights; default: float32, whatever was stored.
@@ -124,11 +127,24 @@ class PluginFiles:
         weights = (
             DIFFUSERS_WEIGHTS if variant is None else DIFFUSERS_WEIGHTS.replace(".", f".{variant}.")
         )
-        folder = find_checkpoint(
-            pretrained_model_name_or_path, weights, subfolder=subfolder, **given
-        )
+        place = _shipped_or(pretrained_model_name_or_path)
+        folder = find_checkpoint(place, weights, subfolder=subfolder, **given)
         plugin: Any = load_checkpoint(folder, expect=cls.model_type, variant=variant).model
         wanted = dtype or torch_dtype
         # diffusers' own `to` warns for no reason
         typed: Self = plugin if wanted is None else nn.Module.to(plugin, wanted)
         return typed
+
+
+def _shipped_or(place: str | PathLike[Any]) -> str | PathLike[Any]:
+    """The folder of a plugin that ships, by its bare name; any other place as it is."""
+    if not isinstance(place, str) or not place.isidentifier():
+        return place
+    known = shipped_plugins()
+    if place in known:
+        return shipped_path(place, place)
+    if not Path(place).exists():
+        near = difflib.get_close_matches(place, known, n=1) or known
+        why = "no plugin of this name ships, and no such folder is here"
+        raise CheckpointError(place, why, f"Give {' or '.join(near)}, a folder, or OWNER/NAME")
+    return place

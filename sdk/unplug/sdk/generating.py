@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import Bar, InputError, progress
+from unplug.core import Bar, InputError, one_line, progress
 from unplug.sdk.drawing.device import Solver, asks_for, check_text, is_generator, words_of
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class DrawOrder:
     negative: str = ""
     base: str = "small"
     count: int = field(default=1, metadata={"range": (1, 64)})
-    size: int | None = field(default=None, metadata={"range": (8, 4096)})
-    steps: int | None = field(default=None, metadata={"range": (1, 1000)})
+    size: int | None = field(default=None, metadata={"flag": "--pixels", "range": (8, 4096)})
+    steps: int | None = field(default=None, metadata={"flag": "--drawn-steps", "range": (1, 1000)})
     guidance: float | None = field(default=None, metadata={"range": (1.0, 50.0)})
     solver: Solver | None = None
     target: Literal["litert", "onnx", "coreml"] | None = None
@@ -142,6 +142,8 @@ class Generated:
     facts: Mapping[str, Any]
     run: Mapping[str, Any] = field(default_factory=dict)
     seconds: float
+
+    __repr__ = one_line
 
 
 def generate_pictures(

@@ -12,7 +12,7 @@ from unplug.core import NONE, InputError, plain, table
 from unplug.sdk import journey
 
 from .audit_erased import audit_erased
-from .base import Common, Outcome, command, folded, names
+from .base import Common, Outcome, command, computing, folded, names
 from .options import (
     base_option,
     check_there,
@@ -103,7 +103,8 @@ OF_MODELS = (
     "--plugin", metavar="PLUGIN", help="Try control images on an erased base through this plugin."
 )
 @option(
-    "--pictures",
+    "--count",
+    "pictures",
     type=click.IntRange(8, 10_000),
     default=48,
     help="Pictures in each row for an erased base.",
@@ -115,6 +116,7 @@ OF_MODELS = (
     help="Other words that must still work in an erased base; may be repeated.",
 )
 @out_option("Audit report to write (JSON).")
+@computing
 @command
 def audit(
     models: tuple[Path, ...],

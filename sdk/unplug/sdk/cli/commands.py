@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -22,58 +23,75 @@ class LazyCommand(NamedTuple):
         target: ``"package.module:function"``.
         line: its help in one line.
         extra: the extra that it needs besides the base, named where a package is missing.
+        group: its heading in the help.
     """
 
     target: str
     line: str
     extra: str | None = None
+    group: str = "Commands"
 
 
-_LINES: tuple[tuple[str, str, str | None], ...] = (
-    ("init", "Begin a project: a model, its data, keys and a ledger.", "forget"),
-    ("request", "Add, list, show or withdraw requests of a project.", "forget"),
-    ("answer", "Answer all open requests of a project, with evidence.", "forget"),
-    ("status", "Show what is due in a project, and which model is current.", "forget"),
-    ("config", "Show what commands of a project go by, and where that comes from.", None),
-    ("demo", "The whole journey on synthetic faces, then an HTML report.", "demo"),
-    ("data", "Make synthetic faces, describe data, draw a forget set.", "forget"),
-    ("cache", "Show or delete decoded pictures that are kept.", None),
-    ("condition", "Draw landmarks, body, depth or edges of pictures.", "conditions"),
-    ("train", "Train a model.", "forget"),
-    ("adopt", "Make a network of your own work with every command.", "forget"),
-    ("generate", "Draw pictures from a prompt, steered by plugins.", "phone"),
-    ("page", "Let a browser draw with an exported base.", "phone"),
-    ("erase", "Take a concept out of a text-to-image base.", "forget"),
-    ("forget", "Unlearn a forget set within a budget.", "forget"),
-    ("head", "Let a phone add people and forget them by itself.", "forget"),
-    ("certify", "Say what a method leaves of one person, from many others like her.", "forget"),
-    ("references", "Train models of person folds once, evidence for later requests.", "forget"),
-    ("evaluate", "Judge age models at age limits, by year and group.", "forget"),
-    ("audit", "Attack a checkpoint or an exported file; compare with retraining.", "forget"),
-    ("export", "Convert a checkpoint to LiteRT, Core ML and ONNX.", "phone"),
-    ("parity", "Compare exported files with their checkpoint.", "phone"),
-    ("run", "Run any exported file or checkpoint on pictures or arrays.", "run"),
-    ("threshold", "Find the cut-offs of over, under and unsure for an error limit.", "forget"),
-    ("bench", "Time exported files; compare two reports.", "bench"),
-    ("release", "Forget, audit, export, check, time and bundle, or refuse.", "forget"),
-    ("bundle", "Sign, verify, compare or pack bundles.", None),
-    ("ledger", "Keep requests on record, with deadlines and proofs.", "ledger"),
-    ("serve", "Take requests over HTTP, release, and answer pictures.", "serve"),
-    ("trace", "Find what still holds a person, or was trained on them.", "forget"),
-    ("certificate", "Certify what was done about a request, or verify that.", "ledger"),
-    ("report", "Turn JSON reports into one HTML page.", "report"),
-    (
-        "list",
-        "List methods, erasures, attacks, targets, precisions, devices, data kinds.",
-        "forget",
+_LINES: dict[str, tuple[tuple[str, str, str | None], ...]] = {
+    "Start": (
+        ("init", "Begin a project: a model, its data, keys and a ledger.", "forget"),
+        ("demo", "The whole journey on synthetic faces, then an HTML report.", "demo"),
+        ("data", "Make synthetic faces, describe data, draw a forget set.", "forget"),
+        ("train", "Train a model.", "forget"),
+        ("adopt", "Make a network of your own work with every command.", "forget"),
     ),
-)
+    "Forget": (
+        ("request", "Add, list, show or withdraw requests of a project.", "forget"),
+        ("answer", "Answer all open requests of a project, with evidence.", "forget"),
+        ("status", "Show what is due in a project, and which model is current.", "forget"),
+        ("forget", "Unlearn a forget set within a budget.", "forget"),
+        ("erase", "Take a concept out of a text-to-image base.", "forget"),
+        ("head", "Let a phone add people and forget them by itself.", "forget"),
+        ("references", "Train models of person folds once, evidence for later requests.", "forget"),
+    ),
+    "Ship": (
+        ("export", "Convert a checkpoint to LiteRT, Core ML and ONNX.", "phone"),
+        ("parity", "Compare exported files with their checkpoint.", "phone"),
+        ("run", "Run any exported file or checkpoint on pictures or arrays.", "run"),
+        ("release", "Forget, audit, export, check, time and bundle, or refuse.", "forget"),
+        ("bundle", "Sign, verify, compare or pack bundles.", None),
+        ("serve", "Take requests over HTTP, release, and answer pictures.", "serve"),
+    ),
+    "Evidence": (
+        ("audit", "Attack a checkpoint or an exported file; compare with retraining.", "forget"),
+        ("certify", "Say what a method leaves of one person, from many others like her.", "forget"),
+        ("ledger", "Keep requests on record, with deadlines and proofs.", "ledger"),
+        ("trace", "Find what still holds a person, or was trained on them.", "forget"),
+        ("certificate", "Certify what was done about a request, or verify that.", "ledger"),
+        ("report", "Turn JSON reports into one HTML page.", "report"),
+    ),
+    "Draw": (
+        ("condition", "Draw landmarks, body, depth or edges of pictures.", "conditions"),
+        ("generate", "Draw pictures from a prompt, steered by plugins.", "phone"),
+        ("page", "Let a browser draw with an exported base.", "phone"),
+    ),
+    "Measure": (
+        ("bench", "Time exported files; compare two reports.", "bench"),
+        ("evaluate", "Judge age models at age limits, by year and group.", "forget"),
+        ("threshold", "Find the cut-offs of over, under and unsure for an error limit.", "forget"),
+    ),
+    "Maintain": (
+        ("config", "Show what commands of a project go by, and where that comes from.", None),
+        ("cache", "Show or delete decoded pictures that are kept.", None),
+        (
+            "list",
+            "List methods, erasures, attacks, targets, precisions, devices, data kinds.",
+            "forget",
+        ),
+    ),
+}
 _ELSEWHERE = {"serve": "unplug.serve.command:serve", "list": "unplug.sdk.cli.list:list_"}
 COMMANDS = {
-    name: LazyCommand(_ELSEWHERE.get(name, f"unplug.sdk.cli.{name}:{name}"), line, extra)
-    for name, line, extra in _LINES
+    name: LazyCommand(_ELSEWHERE.get(name, f"unplug.sdk.cli.{name}:{name}"), line, extra, group)
+    for group, lines in _LINES.items()
+    for name, line, extra in lines
 }
-"""In the order of the journey."""
+"""In the order of the help, group by group."""
 
 
 class _OneLine(click.ClickException):
@@ -163,7 +181,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the journey."""
+        """In the order of the help."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -200,9 +218,10 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the helps without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.line) for name, command in self.table.items()])
+        """Writes the helps, group by group, without importing anything."""
+        for group, rows in itertools.groupby(self.table.items(), lambda row: row[1].group):
+            with formatter.section(group):
+                formatter.write_dl([(name, command.line) for name, command in rows])
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -99,11 +99,11 @@ class Counts:
 
     Args:
         exact: whether an equality shows that what ships has forgotten.
-        certified: what is known of its method.
-        pictures, forgotten: to forget, and of how many people.
+        certified: the certification of its method; None without one.
+        pictures, forgotten: the pictures to forget, and the number of people on them.
         unseen: people that no model saw.
         ranked: whether nobody has to stand out least: a fleet ranks people, or they are not known.
-        targets: of its files.
+        targets: the targets of its files.
         sides: minors and adults that a decision is asked about; None without one.
     """
 
@@ -123,8 +123,8 @@ class Foreseen:
 
     Args:
         asked: the gate.
-        what: is counted.
-        why: it cannot hold.
+        what: the count.
+        why: the reason why it cannot hold.
         fix: the remedy; None where forgetting exactly is the way out.
     """
 

@@ -19,6 +19,7 @@ from unplug.core import (
     counted,
     json_sha256,
     make_folder,
+    one_line,
     one_writer,
     private_results,
     read_dataclass,
@@ -85,6 +86,8 @@ class Release:
     reports: tuple[Path, ...]
     summary: dict[str, Any]
     requests: tuple[str, ...] = ()
+
+    __repr__ = one_line
 
 
 @one_writer

@@ -20,6 +20,7 @@ from safetensors import safe_open
 
 from unplug.core import read_json, sha256_file
 from unplug.plugins import RECORD, weights_file
+from unplug.plugins.shipped_files import shipped_place
 from unplug.sdk.drawing.conditions import Steering, conditions_in_worker, landmarks_in_worker
 from unplug.sdk.drawing.device import lora_file
 from unplug.sdk.drawing.diffusion import (
@@ -33,7 +34,6 @@ from unplug.sdk.drawing.diffusion import (
     load_base,
     shipped_folder,
 )
-from unplug.sdk.drawing.diffusion.shipped_files import shipped_place
 from unplug.sdk.drawing.diffusion.small import diffusers
 from unplug.sdk.learning.data import Dataset, captions_of, load_dataset
 from unplug.sdk.learning.faces.colours import COLOURS, HAIR, SKIN
@@ -66,7 +66,7 @@ def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made
     record = base_record("small")
     assert "unplug train base" in card and record["data"]["spec"] in card
     for name in PLUGINS:
-        assert f"unplug train plugin --base small --condition {name}" in card
+        assert f"unplug train plugin --base small --kind {name}" in card
     teacher = base_digest(load_base("small", device=torch.device("cpu")))
     for name in STUDENTS:
         student = read_json(place / name / RECORD)

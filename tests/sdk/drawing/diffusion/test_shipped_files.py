@@ -13,8 +13,9 @@ import pytest
 from benchmarks.shipped_table import table
 
 from unplug.core import CheckpointError, read_json
+from unplug.plugins import ConditioningPlugin
+from unplug.plugins.shipped_files import TABLE, shipped_path, shipped_place
 from unplug.sdk.drawing.diffusion import base_name, find_lora, find_plugin, shipped_folder
-from unplug.sdk.drawing.diffusion.shipped_files import TABLE, shipped_path, shipped_place
 
 from ...cli.calls import fail
 
@@ -40,6 +41,19 @@ def test_the_table_is_of_the_files_in_this_checkout() -> None:
 
 def test_what_is_whole_is_found_by_its_name(fake: Path) -> None:
     assert shipped_folder("canny") == fake / "canny" == find_plugin("canny")
+
+
+def test_a_bare_name_opens_what_ships_and_a_path_the_folder(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "canny").mkdir()
+    plugin = ConditioningPlugin.from_pretrained("canny")
+    assert repr(plugin) == "ConditioningPlugin(canny at 128 px, 1,590,744 parameters)"
+    with pytest.raises(CheckpointError, match=r"canny: no model\.safetensors"):
+        ConditioningPlugin.from_pretrained("./canny")
+    with pytest.raises(CheckpointError, match=r"^cany: no plugin .* Give canny, a folder, or OWN"):
+        ConditioningPlugin.from_pretrained("cany")
 
 
 def test_weights_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import CheckpointError, InputError, read_json
+from unplug.plugins import shipped_folders, shipped_path, shipped_place, shipped_plugins
 from unplug.sdk.drawing.device import (
     SOLVERS,
     WEIGHTS_NAME,
@@ -15,8 +16,6 @@ from unplug.sdk.drawing.device import (
     check_words,
     lora_file,
 )
-
-from .shipped_files import shipped_path, shipped_place, shipped_table
 
 PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
 """Parts of the base that phones run, by name."""
@@ -53,24 +52,9 @@ USUAL = Sampling(steps=25, guidance=7.5, solver=None)
 """For Stable Diffusion."""
 
 
-def shipped_plugins() -> list[str]:
-    """Names of the plugins that ship.
-
-    Example:
-        >>> shipped_plugins()
-        ['canny', 'depth', 'face_landmark']
-    """
-    return _folders_with("config.json")
-
-
 def shipped_loras() -> list[str]:
     """Names of the LoRA weights that ship."""
-    return _folders_with(WEIGHTS_NAME)
-
-
-def _folders_with(file: str) -> list[str]:
-    paths = (path.split("/") for path in shipped_table())
-    return sorted(parts[0] for parts in paths if parts[1:] == [file])
+    return shipped_folders(WEIGHTS_NAME)
 
 
 def find_lora(name: str) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from unplug.core import Array, InputError, IOSpec, TensorSpec, atomic_path
+from unplug.core import Array, InputError, IOSpec, TensorSpec, atomic_path, one_line
 
 from .decision import Decision, over_probability
 from .decision_record import DecisionRecord
@@ -48,6 +48,8 @@ class Answer:
     notes: tuple[str, ...] = ()
     decision: DecisionRecord | None = None
     holds: bool = False
+
+    __repr__ = one_line
 
     def summary(self) -> list[dict[str, Any]]:
         """A row an output: name, shape, dtype, smallest, largest and mean value, and rms, the root

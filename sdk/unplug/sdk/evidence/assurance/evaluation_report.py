@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, ReportError, read_dataclass, write_json
+from unplug.core import STRICT, ReportError, one_line, read_dataclass, write_json
 from unplug.sdk.evidence.statistics import Estimate
 
 from .copies import Copies
@@ -301,6 +301,8 @@ class EvaluationReport:
         return next(
             (item for item in self.models if sha256 in (item.sha256, item.checkpoint_sha256)), None
         )
+
+    __repr__ = one_line
 
     def published(self) -> EvaluationReport:
         """What a bundle holds: without the path of the data, and without the digest over who is in

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, write_json
+from unplug.core import STRICT, one_line, write_json
 from unplug.export import CodeChange
 from unplug.sdk.evidence.statistics import Estimate as Estimate
 
@@ -431,6 +431,8 @@ class AuditReport:
     rounding: tuple[Rounding, ...] = ()
     threats: tuple[Threat, ...] = ()
     schema: Literal["unplug-audit/1"] = SCHEMA
+
+    __repr__ = one_line
 
     @property
     def too_few(self) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, InputError, json_sha256, settled, spoilt_name, tell
+from unplug.core import DataError, InputError, json_sha256, one_line, settled, spoilt_name, tell
 
 from .naming import told_of_people
 from .picture_cache import fingerprints, pixels
@@ -62,6 +62,8 @@ class Dataset:
     def __post_init__(self) -> None:
         if not self.content:
             object.__setattr__(self, "content", self.digest)
+
+    __repr__ = one_line
 
     def __len__(self) -> int:
         return len(self.samples)

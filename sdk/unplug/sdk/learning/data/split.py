@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import DataError, json_sha256, read_json, write_json
+from unplug.core import DataError, json_sha256, one_line, read_json, write_json
 
 from .dataset import Dataset
 from .source import Sample
@@ -59,6 +59,8 @@ class Split:
     forget: tuple[str, ...] = ()
     key: str | None = None
     rows: tuple[str, ...] = ()
+
+    __repr__ = one_line
 
     @property
     def retain(self) -> tuple[str, ...]:

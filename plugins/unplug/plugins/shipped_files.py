@@ -25,6 +25,22 @@ def shipped_table() -> dict[str, str]:
     return files
 
 
+def shipped_plugins() -> list[str]:
+    """Names of the plugins that ship.
+
+    Example:
+        >>> shipped_plugins()
+        ['canny', 'depth', 'face_landmark']
+    """
+    return shipped_folders("config.json")
+
+
+def shipped_folders(file: str) -> list[str]:
+    """Names of the folders in `PACKAGE` that hold a file of this name."""
+    paths = (path.split("/") for path in shipped_table())
+    return sorted(parts[0] for parts in paths if parts[1:] == [file])
+
+
 def shipped_place() -> Path | None:
     """The folder of the installed weights, whatever is in it, or None where they are not installed."""
     spec = find_spec(PACKAGE)

@@ -40,8 +40,11 @@ def _what(method: type) -> str:
 
 
 def _paper(method: type) -> str:
-    match = re.search(r"Reference:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(method) or "", re.DOTALL)
-    return "" if match is None else " ".join(match.group(1).split()).rstrip(".")
+    """Authors and year; the docstring has the whole of it."""
+    match = re.search(
+        r"Reference:\n\s*(.+?), .*?((?:19|20)\d\d)", inspect.getdoc(method) or "", re.DOTALL
+    )
+    return "" if match is None else f"{match[1]}, {match[2]}"
 
 
 def with_table(page: str) -> str:

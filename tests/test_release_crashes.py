@@ -1,4 +1,4 @@
-"""A release on record survives kills and power cuts; docs/durability.md has the walk over all of
+"""A release on record survives kills and power cuts; docs/results/robustness.md has the walk over all of
 its changes.
 """
 

@@ -30,7 +30,7 @@ bit for bit.
 """
 WIDENING = 1.15
 """As they are, intervals refused 7.5 % of models that never saw the people; so widened, 2.5 %
-(docs/auditing.md).
+(docs/results/evidence.md).
 """
 
 SAME_WEIGHTS = Question(

@@ -153,7 +153,7 @@ class Pipeline:
         scaling_factor: of the autoencoder; the decoder's file divides by it itself.
         shift_factor: of the autoencoder; the decoder's file adds it itself.
         defaults: steps, guidance and solver.
-        noise: the stream that the first latent is drawn from, see docs/device.md.
+        noise: the stream that the first latent is drawn from, see docs/formats.md.
         versions: of unplug and Python.
         git_revision: of this code, or None.
         lora: the UNet's input for low-rank updates, behind its residuals; absent where it was

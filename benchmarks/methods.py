@@ -41,8 +41,9 @@ def _what(method: type) -> str:
 
 def _paper(method: type) -> str:
     """Authors and year; the docstring has the whole of it."""
-    match = re.search(
-        r"Reference:\n\s*(.+?), .*?((?:19|20)\d\d)", inspect.getdoc(method) or "", re.DOTALL
+    text = re.search(r"Reference:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(method) or "", re.DOTALL)
+    match = text and re.search(
+        r"([A-Z][\w-]+ (?:et al\.|and \w+)), .*?((?:19|20)\d\d)", text[1], re.DOTALL
     )
     return "" if match is None else f"{match[1]}, {match[2]}"
 

@@ -37,6 +37,7 @@ from unplug.sdk.learning.training import ImageSet, Recipe, Sets, new_model
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 METHODS_PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
 RESULTS = sorted((ROOT / "docs/results").glob("*.md"))
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *RESULTS, ROOT / "android_demo/README.md"]
@@ -260,16 +261,16 @@ def test_every_entry_point_group_is_documented_with_its_contract() -> None:
 
 
 def test_the_example_of_a_method_unlearns() -> None:
-    """From the page's own text: the class is registered as the page says, and it sees, changes and
+    """From the guide's own text: the class is registered as the guide says, and it sees, changes and
     pays for what it should.
     """
     code, entry = (
-        re.search(rf"```{kind}\n(.*?)```", METHODS_PAGE, re.DOTALL) for kind in ("python", "toml")
+        re.search(rf"```{kind}\n(.*?)```", GUIDE, re.DOTALL) for kind in ("python", "toml")
     )
     assert code is not None and entry is not None
     points = tomllib.loads(entry.group(1))["project"]["entry-points"]["unplug.methods"]
     scope: dict[str, Any] = {"__name__": "yourpackage.shrink"}
-    exec(compile(code.group(1), "docs/methods.md", "exec", dont_inherit=True), scope)
+    exec(compile(code.group(1), "CONTRIBUTING.md", "exec", dont_inherit=True), scope)
     shrink = scope[points["shrink"].partition(":")[2]]()
     recipe = Recipe(size="nano", image_size=32, epochs=2, batch_size=8, augment="none")
     task = AgeTask(recipe=recipe, edges=(0.0, 30.0, 60.0))

@@ -1,6 +1,6 @@
 """The tables of docs: ``python -m benchmarks.results docs/results/*.md`` writes them from the JSON.
 
-Between ``<!-- table NAME NUMBER [rows=R,...] [columns=C,...] -->`` and ``<!-- /table -->`` stands one
+Between ``<!--table NAME NUMBER [rows=R,...] [columns=C,...]-->`` and ``<!--/table-->`` stands one
 table of docs/data/NAME.json: the rows and columns named, counted from 0, or all. A test holds the
 pages to the JSON.
 """
@@ -37,8 +37,8 @@ from .studies.pages import markdown
 
 DATA = Path(__file__).resolve().parent.parent / "docs/data"
 TABLE = re.compile(
-    r"(<!-- table ([\w-]+) (\d+)(?: rows=([\d,]+))?(?: columns=([\d,]+))? -->\n)"
-    r".*?(?=<!-- /table -->)",
+    r"(<!--table ([\w-]+) (\d+)(?: rows=([\d,]+))?(?: columns=([\d,]+))?-->\n)"
+    r".*?(?=<!--/table-->)",
     re.DOTALL,
 )
 

@@ -4,8 +4,8 @@ others published.
 Each model is asked about the test set of its split as `unplug evaluate` does, so without pictures
 that lie in its training set under another name (UTKFace holds some twice); its mean absolute error
 has a 95 % interval over people. Writes ``docs/data/age-accuracy.json``, of which
-docs/results/ages.md shows a table. What others published was measured on splits and pictures of theirs, and is
-marked so.
+docs/results/ages.md shows a table. What others published was measured on splits and pictures of
+theirs, and is marked so.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ that ships. Every choice of files and delegate draws the same words and seed; th
 and the last latent are compared with those of ``unplug.sdk.drawing.device`` on the same file in
 Python's runtime. WebGPU is a software device here, right and slow: it draws fewer steps, and its
 times are not kept. Seconds are of a picture, tokens to pixels, with everything open and without
-previews, on the one thread of a page that is not isolated. JSON goes to OUT; docs/results/drawing.md shows the
-table.
+previews, on the one thread of a page that is not isolated. JSON goes to OUT; docs/results/drawing.md shows
+the table.
 """
 
 from __future__ import annotations

@@ -261,8 +261,8 @@ def test_every_entry_point_group_is_documented_with_its_contract() -> None:
 
 
 def test_the_example_of_a_method_unlearns() -> None:
-    """From the guide's own text: the class is registered as the guide says, and it sees, changes and
-    pays for what it should.
+    """From the guide's own text: the class is registered as the guide says, and it sees, changes
+    and pays for what it should.
     """
     code, entry = (
         re.search(rf"```{kind}\n(.*?)```", GUIDE, re.DOTALL) for kind in ("python", "toml")

@@ -1,4 +1,4 @@
-"""tests/vectors/README.md: which language's tests read which vectors, as those tests' sources have it."""
+"""tests/vectors/README.md: which language's tests read which vectors, by their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of the service is that of the committed runs, and its limits are those of the code."""
+"""The numbers of the service are those of the committed runs, its limits those of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/results/leaderboard.md, on a board that was really run and on the stored one."""
+"""The tables of docs/results/leaderboard.md, on a board that was run and on the stored one."""
 
 from __future__ import annotations
 

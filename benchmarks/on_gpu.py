@@ -318,9 +318,7 @@ def ship(runner: Runner, sizes: Sizes) -> None:
     """Plugins and LoRA weights beside the base; landmarks need MediaPipe and no GPU."""
     base, data = base_in(runner.out), sizes.control_data
     for name, more in (("canny", "--clutter 0.5"), ("depth", "")):
-        words = (
-            f"plugin --condition {name} --start {name} --data {data} --steps {sizes.ship} {more}"
-        )
+        words = f"plugin --kind {name} --start {name} --data {data} --steps {sizes.ship} {more}"
         runner.train(name, base, f"{words} --batch-size 32 --lr 0.0015 --sample-every 0")
     students = {
         "four-steps": "--drawn-steps 4",

@@ -159,7 +159,7 @@ ON_RECORD = (
     _ask("T-1", "subject:person-2"),
     _ask("T-2", "subject:person-11", "subject:person-14"),
 )
-SECOND = f"{RELEASE} {SIGNED} --all-open --number 2 --supersedes older --out out"
+SECOND = f"{RELEASE} {SIGNED} --all-open --supersedes older --out out"
 FINISHED = _refused(command(f"{SECOND} {FAILING}"))
 """Leaves all stages finished, and a failed gate on record."""
 

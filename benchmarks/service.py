@@ -170,7 +170,7 @@ def service(folder: Path, artifact: Path) -> Iterator[str]:
     )
     command = [sys.executable, "-m", "unplug.sdk.cli"]
     subprocess.run(
-        [*command, "ledger", "init", "--name", "bench.example"],
+        [*command, "ledger", "init", "--origin", "bench.example"],
         env=env,
         check=True,
         capture_output=True,

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 ARTIFACT_AUC_TOLERANCE = 0.02
 BUDGET = 0.6  # of a training of four epochs: less would not cover one step
-SYNTH = "data synth --n 150 --subjects 50 --size 48 --out"
+SYNTH = "data synth --count 150 --subjects 50 --pixels 48 --out"
 
 
 def unplug(line: str) -> Any:
@@ -60,10 +60,10 @@ def journey(tmp_path_factory: pytest.TempPathFactory) -> Journey:
     root = tmp_path_factory.mktemp("journey")
     trip = Journey(root, {})
     forget = f"forget {root}/original {trip.request}"
-    recipe = "--size nano --image-size 32 --epochs 4 --augment flip"
+    recipe = "--size nano --pixels 32 --epochs 4 --augment flip"
     for step, line in {
         "synth": f"{SYNTH} {root}/faces",
-        "inspect": f"data inspect csv:{root}/faces/labels.csv --size 32 --ids",
+        "inspect": f"data inspect csv:{root}/faces/labels.csv --pixels 32 --ids",
         "train": f"train age {trip.data} {recipe} --out {root}/original",
         "pick": f"data pick-forget {root}/original {trip.data} --fraction 0.2 --out {root}/forget.txt",
         "retrain": f"{forget} --method retrain --out {root}/retrained",
@@ -166,7 +166,7 @@ def test_release_and_report(journey: Journey) -> None:
         "worst_person": "false",
     }
     asked = " ".join(f"--gate {name}={value}" for name, value in gates.items())
-    how = f"--retrained {root}/retrained --references 0 --budget {BUDGET} --no-rounding"
+    how = f"--retrained {root}/retrained --train-references 0 --budget {BUDGET} --no-rounding"
     files = f"--to onnx --precision fp32 --out {bundle}"
     released = unplug(f"release {root}/original {journey.request} {how} {files} {asked}")
     assert released["passed"] and all(gate["passed"] for gate in released["gates"])

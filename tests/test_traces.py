@@ -20,14 +20,14 @@ import pytest
 pytestmark = pytest.mark.long
 
 JOURNEY = """
-data synth --n 150 --subjects 50 --size 48 --out faces
-train age --data csv:faces/labels.csv --size nano --image-size 32 --epochs 4 --augment flip --out original
+data synth --count 150 --subjects 50 --pixels 48 --out faces
+train age --data csv:faces/labels.csv --size nano --pixels 32 --epochs 4 --augment flip --out original
 data pick-forget original --data csv:faces/labels.csv --fraction 0.2 --out forget.txt
 forget original --data csv:faces/labels.csv --forget forget.txt --method retrain --out retrained
 forget original --data csv:faces/labels.csv --forget forget.txt --method msg --budget 0.6 --out unlearned
 export unlearned --to onnx,litert --precision fp32 --out artifacts
 run artifacts/age.fp32.onnx --image faces/face-000.png
-release original --data csv:faces/labels.csv --forget forget.txt --retrained retrained --references 0 --budget 0.6 \
+release original --data csv:faces/labels.csv --forget forget.txt --retrained retrained --train-references 0 --budget 0.6 \
  --to onnx --precision fp32 --no-rounding --gate max_auc_above_retrained=1 --gate max_auc_below_retrained=1 \
  --gate max_mae_above_retrained=99 --gate max_accuracy_below_retrained=1 --gate worst_person=false --out age.unplug
 bundle verify age.unplug

@@ -93,7 +93,7 @@ def test_another_models_program_is_refused(programs: Files, tmp_path: Path) -> N
 
 @pytest.mark.nightly
 def test_bench_takes_a_program(programs: Files, checkpoint: Path, tmp_path: Path) -> None:
-    words = f"--on host --checkpoint {checkpoint} --repeats 2 --iterations 5 --warmup 1 --json"
+    words = f"--on host --checkpoint {checkpoint} --repeats 2 --iterations 5 --warm-ups 1 --json"
     out = ["--out", str(tmp_path / "bench.json")]
     done = CliRunner().invoke(main, ["bench", str(programs[FP32].path), *words.split(), *out])
     (row,) = json.loads((tmp_path / "bench.json").read_text())["rows"]

@@ -155,7 +155,7 @@ def test_other_weights_leave_at_the_first_layer(by_name: Files, other_checkpoint
 
 def test_the_command_draws_and_writes(by_name: Files, checkpoint: Path, tmp_path: Path) -> None:
     words = ["parity", str(by_name["age.fp16.onnx"].path), "--checkpoint", str(checkpoint)]
-    words += ["--samples", "2", "--explain", "--layers", str(tmp_path), "--json"]
+    words += ["--samples", "2", "--walk", str(tmp_path), "--json"]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.stderr
     (value,) = json.loads(done.stdout)["layers"]

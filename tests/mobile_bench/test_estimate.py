@@ -311,7 +311,7 @@ def test_the_command_says_that_it_is_an_estimate(
 ) -> None:
     known = rows_of(*(row(file, 1.0 + place) for place, file in enumerate(files)))
     rows = ["--rows", str(known["rows"][0])]
-    args = [str(files[2].path), "--device", "pixel-7", *rows]
+    args = [str(files[2].path), "--on", "pixel-7", *rows]
     args += [word for file in files for word in ("--artifacts", str(file.path))]
 
     def told(*words: str) -> Any:
@@ -324,10 +324,10 @@ def test_the_command_says_that_it_is_an_estimate(
     value = json.loads(told(*args, "--json", "--out", str(tmp_path / "e.json")).output)
     assert value["kind"] == value["estimates"][0]["kind"] == "estimate"
     assert value["schema"] == "unplug-estimate/1"
-    listed = told("--list", *rows).output
+    listed = told(*rows).output
     assert "pixel-7" in listed and "published numbers" in listed
     file = str(files[0].path)
-    for wrong in ([], [file], [file, "--device", "nokia-3310"]):
+    for wrong in ([file], [file, "--on", "nokia-3310"]):
         failed = told(*wrong)
         assert failed.exit_code == 2 and failed.stderr.count("\n") == 1
     assert "phone" not in told("--help").output and "pixel-3" in told("--help").output

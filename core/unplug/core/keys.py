@@ -111,7 +111,7 @@ def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKe
         if not make and ledger_is_there():
             fix = (
                 f"Copy the key that the ledger was made with; {WHERE}; or `unplug ledger correct "
-                "--key` begins a new one"
+                "--rekey` begins a new one"
             )
             raise InputError(str(path), "no key is there, and a ledger is", fix)
         _make(path)

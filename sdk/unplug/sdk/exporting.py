@@ -83,7 +83,7 @@ class ExportOrder:
     samples: int | None = field(default=None, metadata=SAMPLES | {"flag": "--calibration-samples"})
     check: int | None = field(default=None, metadata=SAMPLES | {"metavar": "N"})
     nhwc: bool = False
-    ios: int = field(default=17, metadata={"range": (17, 18)})
+    ios: int = field(default=17, metadata={"flag": "--oldest-ios", "range": (17, 18)})
     delegate: Literal["gpu", "xnnpack"] | None = field(
         default=None, metadata={"flag": "--require-delegate"}
     )
@@ -440,7 +440,7 @@ class ParityOrder:
     """
 
     samples: int = field(default=16, metadata=SAMPLES)
-    images: Path | None = None
+    images: Path | None = field(default=None, metadata={"flag": "--image", "metavar": "FOLDER"})
     data: Dataset | str | None = field(default=None, metadata={"metavar": "SPEC"})
     task: int | None = field(default=None, metadata={"range": (1, None), "metavar": "N"})
     base: str | None = None

@@ -58,8 +58,8 @@ class DrawOrder:
     negative: str = ""
     base: str = "small"
     count: int = field(default=1, metadata={"range": (1, 64)})
-    size: int | None = field(default=None, metadata={"range": (8, 4096)})
-    steps: int | None = field(default=None, metadata={"range": (1, 1000)})
+    size: int | None = field(default=None, metadata={"flag": "--pixels", "range": (8, 4096)})
+    steps: int | None = field(default=None, metadata={"flag": "--drawn-steps", "range": (1, 1000)})
     guidance: float | None = field(default=None, metadata={"range": (1.0, 50.0)})
     solver: Solver | None = None
     target: Literal["litert", "onnx", "coreml"] | None = None

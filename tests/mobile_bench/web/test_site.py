@@ -103,7 +103,7 @@ def test_the_command(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (out / "generator" / name).read_bytes() == (folder / name).read_bytes()
     done = ran(folder, "--minutes", "0.01")
     assert done.exit_code == 0 and "Open http://127.0.0.1:" in done.output
-    done = ran(folder, "--out", str(out), "--on", "8080")
+    done = ran(folder, "--out", str(out), "--port", "8080")
     assert done.exit_code == 2 and "it writes a folder and serves nothing" in done.output
     done = ran(tmp_path, "--out", str(out))
     assert done.exit_code == 2 and "pipeline.json: No such file" in done.output

@@ -85,7 +85,7 @@ def save_face(path: Path, size: int = 40, seed: int = 0) -> bytes:
 
 def train(spec: str, out: Path, more: str = "--epochs 1") -> str:
     """The smallest training."""
-    return f"train age --data {spec} --out {out} --size nano --image-size 32 {more}"
+    return f"train age --data {spec} --out {out} --size nano --pixels 32 {more}"
 
 
 def request(world: World) -> str:

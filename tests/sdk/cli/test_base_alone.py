@@ -18,8 +18,8 @@ bench baselines
 config
 bundle keygen key|bundle inspect a.unplug|bundle verify a.unplug
 bundle diff a.unplug a.unplug|bundle pack a.unplug --out bundle.zip
-bundle sign a.unplug --key key --out again.unplug
-bundle sign files --key key --out g.unplug|bundle verify g.unplug --trust key.pub
+bundle sign a.unplug --sign key --out again.unplug
+bundle sign files --sign key --out g.unplug|bundle verify g.unplug --trust key.pub
 bundle inspect g.unplug|bundle diff files g.unplug|bundle pack g.unplug --out g.zip
 ledger role reader
 """
@@ -30,18 +30,18 @@ NAMED = f"""
 init --model model --data csv:a.csv new|status|answer --yes
 request add anna|request list|request show r|request withdraw r
 demo --out x
-data synth --n 4 --out x|data inspect synth:n=4|data split synth:n=4 --out x
+data synth --count 4 --out x|data inspect synth:n=4|data split synth:n=4 --out x
 data pick-forget model {DATA} --out x
 condition a.png --kind canny --out x
 train age {DATA} --out x|train base {DATA} --out x|train student {DATA} --out x
-train plugin {DATA} --condition canny --out x|train pack {DATA} --word x --out x
+train plugin {DATA} --kind canny --out x|train pack {DATA} --word x --out x
 adopt torchvision:resnet18 {DATA} --out x
 generate --prompt x --out x.png
 page
 erase small --concept x --out x|forget model {REQUEST} --method msg
 head make model --out x|head answer head.json {PICTURE}
-head add head.json {PICTURE} --name subject:1 --age 20 --out x
-head remove head.json {PICTURE} --name subject:1 --age 20 --out x
+head add head.json {PICTURE} --person subject:1 --age 20 --out x
+head remove head.json {PICTURE} --person subject:1 --age 20 --out x
 certify model {DATA} --fleet model --out x
 references model {DATA} --out x
 evaluate model {DATA} --out x
@@ -49,7 +49,7 @@ audit model {REQUEST}
 export model --out x|parity a.onnx --checkpoint model
 run a.onnx --image a.png|run model --image a.png|run a.unplug --image a.png
 threshold model {DATA} --over 18 --max-fpr 0.01 --out x
-bench run a.onnx --out x|bench a.onnx|bench estimate a.onnx --device pixel-3|bench estimate --list
+bench run a.onnx --out x|bench a.onnx|bench estimate a.onnx --on pixel-3|bench estimate
 bench compare audit.json audit.json|bench table audit.json|bench import audit.json --out x
 release model {REQUEST}
 ledger init|ledger due|ledger list|ledger status r|ledger withdraw r|ledger shred r --yes

@@ -153,7 +153,7 @@ def test_a_written_split_is_read_back_and_one_with_a_forget_set_is_not_trained_o
     tmp_path: Path,
 ) -> None:
     out, spec = tmp_path / "split.json", "synth:n=40,subjects=20"
-    value = said(f"data split {spec} --size 32 --out {out} --seed 3")
+    value = said(f"data split {spec} --pixels 32 --out {out} --seed 3")
     split = load_split(out)
     assert value["sha256"] == split.sha256 and value["subject_disjoint"]
     for part in ("train", "validation", "test"):

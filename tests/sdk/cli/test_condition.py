@@ -16,7 +16,7 @@ from .calls import leftovers, refused, run, said, save_face
 def test_one_picture(tmp_path: Path) -> None:
     image, out = tmp_path / "in.jpg", tmp_path / "out.png"
     save_face(image)
-    value = said(f"condition --kind canny {image} -o {out} --size 64 --set low=20")
+    value = said(f"condition --kind canny {image} -o {out} --pixels 64 --set low=20")
     assert value == {"kind": "canny", "size": 64, "image": str(image), "out": str(out)}
     drawn = Canny(low=20.0).render(np.asarray(Image.open(image)), 64)
     assert np.array_equal(np.asarray(Image.open(out)), drawn)
@@ -28,7 +28,7 @@ def test_a_folder(tmp_path: Path) -> None:
     for seed, name in enumerate("ab"):
         save_face(tmp_path / "in" / f"{name}.jpg", seed=seed)
     (tmp_path / "in" / "c.jpg").write_bytes(b"none")
-    line = f"condition --kind canny {tmp_path}/in -o {tmp_path}/out --size 32"
+    line = f"condition --kind canny {tmp_path}/in -o {tmp_path}/out --pixels 32"
     assert "c.jpg: it is a text" in refused(line)
     line += " --on-bad skip"
     value = said(line)
@@ -43,12 +43,12 @@ def test_a_folder(tmp_path: Path) -> None:
     ("image", "words", "message"),
     [
         ("in.png", "--kind cany", "Did you mean canny?"),
-        ("in.png", "--kind canny --task x.task", "it has no setting 'task'"),
+        ("in.png", "--kind canny --landmarker x.task", "it has no setting 'task'"),
         ("in.png", "--kind canny --set low", "it is not KEY=VALUE"),
-        ("in.png", "--kind canny --size 8", "--size"),
+        ("in.png", "--kind canny --pixels 8", "--pixels"),
         ("in.png", "--kind depth", "--set model=NAME"),
         ("in.png", "--kind depth --set model=m --device tpu", "Use auto, cpu or cuda"),
-        ("in.png", "--kind face_landmark --task none.task", "give --task FILE"),
+        ("in.png", "--kind face_landmark --landmarker none.task", "give --landmarker FILE"),
         ("in.png", "--kind holistic", "set UNPLUG_HOLISTIC_LANDMARKER"),
         ("in.png", "", "--kind"),
         ("in.png", "--kind canny -o {}/in.png", "in.png: it is the picture itself"),

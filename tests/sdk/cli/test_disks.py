@@ -46,7 +46,7 @@ class Writers:
             what = file if name == "parity" else f"{bundle}/reports/audit.json"
             return f"{name} {what} --out {out}"
         what = {
-            "data synth": "--n 40 --size 96",
+            "data synth": "--count 40 --pixels 96",
             "data pick-forget": f"{original} --data {world.spec}",
             "audit": f"{unlearned} {named} --attacks loss",
             "export": f"{unlearned} --to onnx --precision fp32",
@@ -135,7 +135,7 @@ def test_ctrl_c_in_training(world: World, tmp_path: Path) -> None:
 @pytest.mark.nightly
 def test_ctrl_c_in_the_demo(tmp_path: Path) -> None:
     """Interrupted while it trains, again while it exports, then run to the end."""
-    how = "--size nano --image-size 32 --epochs 25 --fraction 0.1"
+    how = "--size nano --pixels 32 --epochs 25 --fraction 0.1"
     out = tmp_path / "demo"
     line = f"demo --data synth:n=150,subjects=50 {how} --out {out}"
     interrupt_when(spawn(line), (out / ".original.training" / "state.safetensors").is_file)

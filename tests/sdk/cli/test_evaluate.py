@@ -86,7 +86,7 @@ def test_what_cannot_be_evaluated_is_one_line(
 
 
 def test_edges_are_chosen_and_kept(tmp_path: Path) -> None:
-    line = "train age --data synth:n=40,subjects=40 --size nano --image-size 32 --epochs 1"
+    line = "train age --data synth:n=40,subjects=40 --size nano --pixels 32 --epochs 1"
 
     def made(name: str) -> tuple[Any, Any]:
         config, record = (

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.long
 def test_several_models_in_all_precisions(world: World, tmp_path: Path) -> None:
     out, models = tmp_path / "out", (world.original, world.unlearned)
     names = " ".join(str(model.path) for model in models)
-    calibrated = f"--calibrate {world.spec} --calibration-samples 16 --check 8"
+    calibrated = f"--calibrate {world.spec} --check 8"
     made = said(f"export {names} --to onnx --precision all {calibrated} --out {out}")
     files = [
         f"{model.path.name}/age.{precision}.onnx"
@@ -130,7 +130,7 @@ def test_a_plugin(exported: tuple[Any, Path]) -> None:
         assert names == ["adapter_res_samples_00", "adapter_res_samples_01"]
 
 
-@pytest.mark.parametrize("source", ["--samples 2", "--images {}/pictures"])
+@pytest.mark.parametrize("source", ["--samples 2", "--image {}/pictures"])
 def test_parity(exported: tuple[Any, Path], plugin: Path, source: str, tmp_path: Path) -> None:
     """On the edges of synthetic faces, and on a folder of conditions."""
     for index in range(2):

@@ -46,7 +46,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(base: Path, out: Path, more: str = "") -> str:
-    return f"generate --prompt 'a child, smiling' --base {base} --steps 2 --out {out} {more}"
+    return f"generate --prompt 'a child, smiling' --base {base} --drawn-steps 2 --out {out} {more}"
 
 
 def settings_of(path: Path) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def test_other_bases_are_drawn_in_half_precision_on_a_gpu(
 def test_several_seeds_and_their_grid(
     base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path
 ) -> None:
-    steer = f"--plugin {plugin_folder} --condition-image {pictures}/edges.png"
+    steer = f"--plugin {plugin_folder} --condition {pictures}/edges.png"
     value = said(call(base_folder, tmp_path / "a.png", f"--count 3 --seed 7 {steer}"))
     names = [f"a-{seed}.png" for seed in (7, 8, 9)]
     assert leftovers(tmp_path) == sorted(["a.png", *names])
@@ -143,14 +143,14 @@ def test_conditions_photographs_and_strengths(
     base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "a.png"
-    steer, photo = f"--plugin {plugin_folder}", f"--photo {pictures}/face.png"
+    steer, photo = f"--plugin {plugin_folder}", f"--image {pictures}/face.png"
 
     def drawn(more: str = "") -> Any:
         said(call(base_folder, out, more))
         return pixels(out)
 
     def drawn_by(mode: str, more: str = "") -> Any:
-        return drawn(f"{steer} --condition-image {pictures}/{mode}.png {more}")
+        return drawn(f"{steer} --condition {pictures}/{mode}.png {more}")
 
     bare, full = drawn(), drawn_by("edges")
     assert np.abs(full - bare).max() > 3
@@ -160,7 +160,7 @@ def test_conditions_photographs_and_strengths(
     assert (drawn(f"{steer} {photo} --set low=10 --set high=20") != full).any()
     for mode in ("grey", "alpha"):
         assert (drawn_by(mode) == full).all()
-    again = f"{steer} --condition-image {pictures}/edges.png --strength 0.25 --strength 0.75"
+    again = f"{steer} --condition {pictures}/edges.png --strength 0.25 --strength 0.75"
     assert np.abs(drawn_by("edges", again) - full).max() <= 2  # halves of one and the same
 
 
@@ -190,7 +190,7 @@ def test_a_photograph_and_a_drawn_condition_in_one_command(
     files["photo"] = tmp_path / "drawn.png"
     Image.fromarray(build_condition("canny", loose).render(face, SIZE)).save(files["photo"])
     same, swapped = (
-        drawn(" ".join(f"--condition-image {files[name]}" for name in names))[1]
+        drawn(" ".join(f"--condition {files[name]}" for name in names))[1]
         for names in (order, order[::-1])
     )
     assert (mixed == same).all() and (swapped != same).any()
@@ -210,33 +210,33 @@ def test_lora_from_the_command_line(base_folder: Path, tmp_path: Path) -> None:
     assert settings_of(styled).items() >= {**how, "steps": 2}.items()
 
 
-EDGES, PHOTO = "--plugin P --condition-image E", "--plugin P --photo F"
+EDGES, PHOTO = "--plugin P --condition E", "--plugin P --image F"
 WRONG = [
-    ("--condition-image E", "0 plugins and 1 picture"),
-    (f"{EDGES} --photo F", "1 plugin and 2 pictures were given"),
-    ("--plugin P --condition-image BLACK", "black.png: the condition is empty: all its pixels are"),
-    ("--plugin P --photo BLACK", "black.png: the condition is empty: all its pixels are of one"),
+    ("--condition E", "0 plugins and 1 picture"),
+    (f"{EDGES} --image F", "1 plugin and 2 pictures were given"),
+    ("--plugin P --condition BLACK", "black.png: the condition is empty: all its pixels are"),
+    ("--plugin P --image BLACK", "black.png: the condition is empty: all its pixels are of one"),
     (f"{EDGES} --crop face", "only photographs are cropped"),
     (f"{PHOTO} --crop head", "Invalid value for '--crop'"),
-    (f"{PHOTO} --task GONE", "condition canny: it has no setting 'task'"),
-    (f"{PHOTO} --crop face --task GONE", "GONE: no such task file"),
+    (f"{PHOTO} --landmarker GONE", "condition canny: it has no setting 'task'"),
+    (f"{PHOTO} --crop face --landmarker GONE", "GONE: no such task file"),
     (f"{EDGES} --strength 1 --strength 1", "2 for 1 plugin"),
     (f"{EDGES} --strength 11", "strength 11.0: out of range"),
     (f"{EDGES} --strength nan", "strength nan: out of range"),
     (f"{EDGES} --set low=1", "settings are for drawing a condition"),
     (f"{PHOTO} --set low", "it is not KEY=VALUE"),
     (f"{PHOTO} --set lower=1", "it has no setting 'lower'"),
-    (f"{EDGES} --size 72", "size 72: no multiple of 16"),
-    ("--plugin P --condition-image B", "broken.png: not a readable image"),
-    ("--plugin P --condition-image TINY", "tiny.png: 8x8 pixels are too few"),
+    (f"{EDGES} --pixels 72", "size 72: no multiple of 16"),
+    ("--plugin P --condition B", "broken.png: not a readable image"),
+    ("--plugin P --condition TINY", "tiny.png: 8x8 pixels are too few"),
     ("--negative sad --guidance 1", "--negative: without guidance it has no effect"),
-    ("--plugin P --condition-image GONE", "GONE: no such file"),
-    ("--plugin P --photo B", "broken.png"),
-    ("--plugin nobody --condition-image E", "nobody: no such plugin"),
-    ("--plugin OTHER --condition-image E", "made for another base"),
-    ("--plugin BASE --condition-image E", "no model.safetensors"),
+    ("--plugin P --condition GONE", "GONE: no such file"),
+    ("--plugin P --image B", "broken.png"),
+    ("--plugin nobody --condition E", "nobody: no such plugin"),
+    ("--plugin OTHER --condition E", "made for another base"),
+    ("--plugin BASE --condition E", "no model.safetensors"),
     ("--lora GONE", "no such file"),
-    ("--size 70", "size 70: no multiple of 8"),
+    ("--pixels 70", "size 70: no multiple of 8"),
     ("--base nowhere", "nowhere: no such folder"),
     ("--base P", "not a diffusers folder: no model_index.json"),
     ("--out a.gif", "a.gif: pictures are written as PNG or JPEG"),
@@ -292,7 +292,7 @@ def test_what_is_no_prompt(
 
 
 def test_a_prompt_that_is_too_long_says_so(base_folder: Path, tmp_path: Path) -> None:
-    line = call(base_folder, tmp_path / "a.png", "--steps 1")
+    line = call(base_folder, tmp_path / "a.png", "--drawn-steps 1")
     assert run(line).stderr == ""
     cut, untaught = run(line.replace("a child, smiling", "zebra " * 30)).stderr.splitlines()
     assert "the base reads the first 16 only" in cut
@@ -303,9 +303,9 @@ def test_a_photograph_without_the_task_file(
     base: Any, base_folder: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_plugin(base, tmp_path / "plugin", condition="face_landmark")
-    steer = f"--plugin {tmp_path}/plugin --photo {pictures}/face.png"
+    steer = f"--plugin {tmp_path}/plugin --image {pictures}/face.png"
     monkeypatch.delenv("UNPLUG_FACE_LANDMARKER", raising=False)
-    for more, words in (("", "UNPLUG_FACE_LANDMARKER"), (" --task gone.task", "gone.task")):
+    for more, words in (("", "UNPLUG_FACE_LANDMARKER"), (" --landmarker gone.task", "gone.task")):
         assert words in refused(call(base_folder, tmp_path / "a.png", steer + more))
     assert not (tmp_path / "a.png").exists()
 
@@ -328,10 +328,10 @@ def test_a_photograph_of_a_face_is_cropped_to_it(
     wide = Image.new("RGB", (960, 600), (90, 120, 60))
     wide.paste(face, (480, 100))
     wide.save(tmp_path / "wide.png")
-    out, task = tmp_path / "out.png", f"--task {FACE_TASK}"
+    out, task = tmp_path / "out.png", f"--landmarker {FACE_TASK}"
     ends = {}  # first and last row and column of the face's oval
     for name in ("close", "wide"):
-        steer = f"--plugin {tmp_path}/face_landmark --photo {tmp_path}/{name}.png --count 2"
+        steer = f"--plugin {tmp_path}/face_landmark --image {tmp_path}/{name}.png --count 2"
         value = said(call(base_folder, out, f"{steer} {task}"))
         assert [guide["crop"] for guide in value["guides"]] == ["face"]
         drawing = pixels(out)[4 : 4 + SIZE, 4 : 4 + SIZE]  # the condition, first in the grid
@@ -342,7 +342,7 @@ def test_a_photograph_of_a_face_is_cropped_to_it(
     assert 0.5 < bottom - top < 0.7 and (top + bottom) / 2 > 0.53
     assert abs((left + right) / 2 - 0.5) < 0.05
     two = " ".join(
-        f"--plugin {tmp_path}/{kind} --photo {tmp_path}/wide.png"
+        f"--plugin {tmp_path}/{kind} --image {tmp_path}/wide.png"
         for kind in ("face_landmark", "canny")
     )
     for crop, crops in (("auto", ["face", "centre square"]), ("face", ["face", "face"])):
@@ -354,7 +354,7 @@ def test_a_photograph_of_a_face_is_cropped_to_it(
         (pictures / "edges.png", "edges.png: no face found"),
         (tmp_path / "pair.png", "pair.png: 2 faces found"),
     ):
-        steer = f"--plugin {tmp_path}/canny --photo {photo} --crop face {task}"
+        steer = f"--plugin {tmp_path}/canny --image {photo} --crop face {task}"
         assert words in refused(call(base_folder, out, steer))
     said(call(base_folder, out, f"{steer} --set faces=largest"))
 
@@ -364,7 +364,7 @@ def test_the_real_command_says_one_line(
     base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path
 ) -> None:
     """Nothing of what diffusers, transformers and peft warn their developers of."""
-    steer = f"--plugin {plugin_folder} --condition-image {pictures}/edges.png"
+    steer = f"--plugin {plugin_folder} --condition {pictures}/edges.png"
     process = spawn(call(base_folder, tmp_path / "a.png", steer))
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0 and err == ""

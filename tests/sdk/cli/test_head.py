@@ -39,7 +39,7 @@ def test_somebody_is_added_answered_for_and_forgotten(model: Path, tmp_path: Pat
     assert made["pictures"] == 42 and made["bytes"] == head.stat().st_size
     seen = f"--image {model}/me.png --box 0,0,40,40"  # else a landmarker would look for a face
     picture = f"--trunk {tmp_path}/phone/trunk {seen}"
-    me = f"{picture} --name me --age 30 --out {mine}"
+    me = f"{picture} --person me --age 30 --out {mine}"
     before = said(f"head answer {head} {picture}")
     by_model = said(f"run {model}/age {seen}")["results"][0]
     assert before["age"] == pytest.approx(by_model["age"], abs=0.05)

@@ -41,7 +41,7 @@ def refused(result: Result, why: str, code: int = 2) -> None:
         (("bundle", "keygen", ""), "it names no file"),
         (("bundle", "keygen", "{}/loop/key"), "loop"),
         *(
-            (("ledger", "init", "--ledger", "{}/l.db", "--name", name), "ASCII")
+            (("ledger", "init", "--ledger", "{}/l.db", "--origin", name), "ASCII")
             for name in ("ä", "a\x1b[2J", "a\nb")
         ),
     ],
@@ -58,8 +58,8 @@ def test_what_is_refused_leaves_nothing(
     [
         *(("--name", name) for name in ("a\nb", "a b", "ä", "x" * 201)),
         ("--revokes", "abc"),
-        ("--answers", "R-1\n"),
-        ("--answers", "ä"),
+        ("--request", "R-1\n"),
+        ("--request", "ä"),
         ("--number", "9" * 40),
         ("--number", str(2**53)),
     ],
@@ -68,7 +68,7 @@ def test_what_no_reader_of_a_bundle_takes_is_not_signed(
     call: Call, tmp_path: Path, option: str, value: str
 ) -> None:
     make_key(tmp_path / "key")
-    words = ("bundle", "sign", str(make_bundle(tmp_path)), "--key", "{}/key", "--out", "{}/signed")
+    words = ("bundle", "sign", str(make_bundle(tmp_path)), "--sign", "{}/key", "--out", "{}/signed")
     refused(call(*words, option, value), option)
     assert not (tmp_path / "signed").exists()
 

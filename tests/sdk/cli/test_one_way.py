@@ -29,8 +29,6 @@ from unplug.sdk.generating import DrawOrder
 from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import ReleaseConfig
 
-EVERY_COMMAND = {"as_json", "seed", "device_name"}
-"""Options of commands whose step draws nothing at random and computes on the CPU alone, too."""
 HELP = {"help", "_click_default_help"}
 EVERYWHERE: dict[str, set[str]] = {
     "data": {"spec"},
@@ -56,6 +54,7 @@ class Way:
         otherwise: arguments that this command makes of options of other names.
         config: dataclass whose fields the step takes as keyword arguments, by the name of those.
         words: options that decide which step is called, what is printed, and where it goes.
+        python: fields of `config` that have no option: their defaults hold here.
     """
 
     command: click.Command
@@ -63,6 +62,7 @@ class Way:
     otherwise: dict[str, set[str]] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     words: set[str] = field(default_factory=set)
+    python: set[str] = field(default_factory=set)
 
     def options(self) -> set[str]:
         context = click.Context(self.command, info_name="unplug")
@@ -70,7 +70,7 @@ class Way:
 
     def arguments(self) -> set[str]:
         named = set(inspect.signature(self.step).parameters) - set(self.config)
-        return named.union(*map(names, self.config.values()))
+        return named.union(*map(names, self.config.values())) - self.python
 
 
 WAYS = [
@@ -83,6 +83,7 @@ WAYS = [
             "design": {"pairs"},
         },
         config={"recipe": Recipe},
+        python={"schedule", "loss", "smoothing"},
     ),
     Way(
         command=audit,
@@ -101,13 +102,14 @@ WAYS = [
         step=journey.export,
         otherwise={"bar": {"as_json"}},
         config={"order": ExportOrder},
+        python={"calibration_samples"},
     ),
     Way(
         command=parity,
         step=journey.check,
         otherwise={"data": {"data"}, "task": {"task"}},
         config={"on": ParityOrder},
-        words={"explain", "layers", "out"},
+        words={"walk", "out"},
     ),
     Way(
         command=bench,
@@ -129,7 +131,7 @@ WAYS = [
     Way(
         command=run,
         step=journey.run,
-        otherwise={"inputs": {"images", "array", "random"}, "trust": {"trusted"}},
+        otherwise={"inputs": {"images", "array", "random", "seed"}, "trust": {"trusted"}},
         words={"outs"},
     ),
     Way(
@@ -143,13 +145,13 @@ WAYS = [
         step=journey.release,
         otherwise={
             "data": {"spec", "on_bad"},
-            "signing": {"signing", *names(PublicationOrder)},
+            "signing": {"key", *names(PublicationOrder)} - {"number", "revokes"},
             "answering": {"requests", "all_open"},
-            "ledger": {"where", "timezone"},
-            "overrides": {"overrides", "reasons"},
+            "ledger": {"where"},
         },
         config={"config": ReleaseConfig},
-        words={"dry_run", "hourly", "explain", "audit", "claim", "packs"},
+        words={"dry_run", "explain", "audit", "claim", "packs"},
+        python={"bench_iterations", "bench_repeats", "threads", "workers"},
     ),
 ]
 
@@ -158,7 +160,7 @@ WAYS = [
 def test_every_option_is_an_argument_of_the_journey_and_the_other_way_round(way: Way) -> None:
     made = EVERYWHERE | way.otherwise
     expected = {name for argument in way.arguments() for name in made.get(argument, {argument})}
-    assert way.options() == expected | way.words | EVERY_COMMAND
+    assert way.options() == expected | way.words | {"as_json"}
 
 
 def test_a_plan_takes_what_a_release_takes() -> None:

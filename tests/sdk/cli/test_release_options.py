@@ -20,12 +20,12 @@ from .calls import refused, request
         ("--set lr", "--set lr: it is not KEY=VALUE."),
         ("--gate max_group_shift=1", "could move. Add --decision FILE, or leave it out."),
         ("--decision-data synth:n=9", "--decision-data: no decision is given. Add --decision FILE"),
-        ("--override utility --reason ' '", "--override utility: its reason is empty"),
+        ("--override utility=' '", "--override utility: its reason is empty"),
         (
             "--fleet nowhere --gate min_relearn_of_retrained=1",
             "Add --oracle, or leave the gate out",
         ),
-        ("--references 65", "0<=x<=64"),
+        ("--train-references 65", "0<=x<=64"),
     ],
 )
 def test_errors_name_flags(world: World, tmp_path: Path, more: str, says: str) -> None:

@@ -83,7 +83,8 @@ def test_a_reader_who_left_ends_nothing(
     for name in ("stdout", "stderr") if which == "both" else (which,):
         monkeypatch.setattr(sys, name, left())
     assert (
-        called("data", "synth", "--n", "2", "--size", "16", "--out", str(tmp_path / "faces")) == 0
+        called("data", "synth", "--count", "2", "--pixels", "16", "--out", str(tmp_path / "faces"))
+        == 0
     )
     assert (tmp_path / "faces" / "labels.csv").is_file()
     assert called("list", "nothing") == 2

@@ -140,7 +140,7 @@ def test_the_command_line_counts_through_the_one_helper(tmp_path: Path) -> None:
     """What is not a count of things by itself, as "3 of 5 samples" or a column of a table, stays as
     it is.
     """
-    one = run(f"data synth --n 1 --size 32 --out {tmp_path}/one").stdout
+    one = run(f"data synth --count 1 --pixels 32 --out {tmp_path}/one").stdout
     assert one.startswith("1 face of 1 person at 32 px in ")
     by_hand = rf"(?<!of )\{{(?:len\([^}}]*\)|count|written)\}} (?:{NOUNS})\b|\(s\)"
     lines = [

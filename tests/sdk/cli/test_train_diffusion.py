@@ -33,12 +33,12 @@ def tiny() -> Any:
 
 
 def base_call(out: Path, more: str = "", *, spec: str = SPEC) -> str:
-    how = f"--image-size {SIZE} --vae-steps 3 {FEW}"
+    how = f"--pixels {SIZE} --vae-steps 3 {FEW}"
     return f"train base --data {spec} --out {out} {how} {more}"
 
 
 def plugin_call(base: Path, out: Path, more: str = "", *, spec: str = SPEC) -> str:
-    how = f"--condition canny --base {base} {FEW}"
+    how = f"--kind canny --base {base} {FEW}"
     return f"train plugin --data {spec} --out {out} {how} {more}"
 
 
@@ -66,8 +66,8 @@ def test_from_nothing_to_a_steered_picture(tmp_path: Path) -> None:
     )
     assert load_checkpoint(plugin, expect="plugin").record["base"]["name"] == str(base)
     Image.linear_gradient("L").resize((SIZE, SIZE)).convert("RGB").save(condition)
-    steer = f"--plugin {plugin} --condition-image {condition}"
-    run(f"generate --prompt face --base {base} {steer} --steps 1 --out {tmp_path}/a.png")
+    steer = f"--plugin {plugin} --condition {condition}"
+    run(f"generate --prompt face --base {base} {steer} --drawn-steps 1 --out {tmp_path}/a.png")
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"a.png", "base", "condition.png", "plugin"}
 
@@ -121,19 +121,18 @@ def test_data_without_captions(base_folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("--condition cany", "condition 'cany'"),
+        ("--kind cany", "condition 'cany'"),
         ("--set low=high", "low=high: not a value of type float"),
         ("--base nowhere", "nowhere: no such folder"),
         ("--lr 1000", "lr 1000.0: out of range"),
         ("--lr nan", "lr nan: out of range"),
         ("--accumulate 3", "batch_size 2: it does not divide"),
-        ("--drop-text 2", "drop_text 2.0: not a share"),
         ("--precision fp16", "precision 'fp16': it needs a GPU"),
         ("--steps 0", "Invalid value for '--steps'"),
         ("--split gone.json", "gone.json"),
-        ("--condition face_landmark --set task=gone.task", "gone.task"),
-        ("--condition face_landmark --task lost.task", "lost.task"),
-        ("--task lost.task", "condition canny: it has no setting 'task'"),
+        ("--kind face_landmark --set task=gone.task", "gone.task"),
+        ("--kind face_landmark --landmarker lost.task", "lost.task"),
+        ("--landmarker lost.task", "condition canny: it has no setting 'task'"),
     ],
 )
 def test_plugins_that_cannot_be_trained(
@@ -146,8 +145,8 @@ def test_plugins_that_cannot_be_trained(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("--image-size 68", "68 px is no multiple of 8"),
-        ("--image-size 32", "Invalid value for '--image-size'"),
+        ("--pixels 68", "68 px is no multiple of 8"),
+        ("--pixels 32", "Invalid value for '--pixels'"),
         ("--lr 0", "lr 0.0: out of range"),
         ("--data synth:n=2", "leave the"),
         ("--precision fp16", "precision 'fp16': it needs a GPU"),
@@ -191,7 +190,7 @@ def test_two_processes_make_one_plugin(base_folder: Path, tmp_path: Path) -> Non
     assert leftovers(tmp_path / "cache") and not hidden
 
 
-@pytest.mark.parametrize("kind", ["plugin --condition canny", "base"])
+@pytest.mark.parametrize("kind", ["plugin --kind canny", "base"])
 def test_a_start_that_is_not_there_is_told_before_any_picture_is_drawn(
     tmp_path: Path, kind: str
 ) -> None:

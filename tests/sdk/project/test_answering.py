@@ -28,10 +28,10 @@ SPEC = "csv:faces/labels.csv"
 def train(root: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        run("data synth --n 90 --subjects 45 --size 48 --out faces")
+        run("data synth --count 90 --subjects 45 --pixels 48 --out faces")
         run(
             f"train age --data {SPEC} --forgettable closed-form "
-            "--trunk-data synth:n=300,subjects=300,seed=1 --size nano --image-size 32 --epochs 12 "
+            "--trunk-data synth:n=300,subjects=300,seed=1 --size nano --pixels 32 --epochs 12 "
             "--out models/age"
         )
 

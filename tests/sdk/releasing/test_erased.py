@@ -184,7 +184,7 @@ def test_a_refusal_says_each_gate_and_writes_nothing(
     ("more", "says"),
     [
         ("--data synth:n=9", "--data: it is of models that forget people"),
-        ("--override utility", "--override: it is of models that forget people"),
+        ("--override utility=x", "--override: it is of models that forget people"),
         ("--method msg", "--method: it is of models that forget people"),
         ("--dry-run", "--dry-run: it is of models that forget people"),
     ],
@@ -236,7 +236,7 @@ def test_what_passes_verifies_and_takes_the_place_of_the_last(
     assert made(erased, tmp_path / "audit.json", one, signing=signing) == [erased]
     told = called(f"bundle verify {one} --trust {tmp_path}/key.pub")
     assert told["erasure"]["against"] == "prompts" and told["erasure"]["concepts"] == [WORDS]
-    called(f"bundle sign {one} --supersedes {one} --key {tmp_path}/key -o {two}")
+    called(f"bundle sign {one} --supersedes {one} --sign {tmp_path}/key -o {two}")
     again = called(f"bundle verify {two} --trust {tmp_path}/key.pub")
     assert again["erasure"] == told["erasure"] and again["publication"]["release"] == 2
     assert again["publication"]["supersedes"] == [told["id"]]
@@ -321,4 +321,4 @@ def test_what_ships_draws(
     for name in told["files"]:
         if name.endswith(".onnx.json"):
             assert read_json(out / name)["seconds"] == 0.0
-    called(f"generate --base {out} --prompt 'a child' --steps 1 --out {tmp_path}/a.png")
+    called(f"generate --base {out} --prompt 'a child' --drawn-steps 1 --out {tmp_path}/a.png")

@@ -114,7 +114,7 @@ def test_what_is_released_names_its_packs(one: Path, key: Path, tmp_path: Path) 
     made = released(tmp_path, BOTH, tmp_path / "again", *folders)
     weights = sha256_file(folders[1] / WEIGHTS_NAME)
     assert asdict(made.packs[0]) == nose | {"weights_sha256": weights}
-    called(f"bundle sign {tmp_path}/again --key {key}")
+    called(f"bundle sign {tmp_path}/again --sign {key}")
     assert read_generator(tmp_path / "again").packs == made.packs
 
 
@@ -150,7 +150,7 @@ def test_from_release_to_a_certificate_that_two_bundles_bear_out(
     assert told["model"]["method"] == f"pack {digest(PATCH)} deleted; all other parts equal"
     page = (tmp_path / "out" / "certificate.html").read_text()
     assert "1 pack left the base." in page and "What attacks find" not in page
-    check = f"certificate verify {tmp_path}/out/certificate.intoto.jsonl --key {key}.pub"
+    check = f"certificate verify {tmp_path}/out/certificate.intoto.jsonl --trust {key}.pub"
     assert called(f"{check} --bundle {two} --superseded {one}")["problems"] == []
     text = shown(f"{check} --bundle {two} --superseded {one}")
     assert f"pack {digest(PATCH)[:16]} (eye patch) deleted; files left equal those of {one}" in text
@@ -197,7 +197,7 @@ def test_the_last_pack_leaves_and_one_publishes_it_anew(
     told = read_generator(two)
     assert told.dropped is not None and len(told.dropped.packs) == 2 and not told.packs
     three = tmp_path / "three.unplug"
-    called(f"bundle sign {two} --key {key} --supersedes {two} -o {three}")
+    called(f"bundle sign {two} --sign {key} --supersedes {two} -o {three}")
     assert verify_dropped(three, one, signing(key).trust).dropped == told.dropped
     # what had nothing to lose says of nothing that it left
     assert released(tmp_path, {}, tmp_path / "four", signing=signing(key, three)).dropped is None

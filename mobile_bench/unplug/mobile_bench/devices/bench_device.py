@@ -36,7 +36,7 @@ class Plan:
     """
 
     threads: int = field(default=2, metadata={"range": (1, 256)})
-    warmup: int = field(default=5, metadata={"range": (0, 10_000)})
+    warmup: int = field(default=5, metadata={"flag": "--warm-ups", "range": (0, 10_000)})
     iterations: int = field(default=50, metadata={"range": (1, 1_000_000)})
     repeats: int = field(default=7, metadata={"range": (1, 1000)})
     sustain_s: float | None = field(

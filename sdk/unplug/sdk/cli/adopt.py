@@ -10,8 +10,8 @@ import click
 
 from unplug.core import InputError
 
-from .base import Common, Outcome, command, settings
-from .options import data_option, option, out_option, path_option
+from .base import Common, Outcome, command, computing, settings
+from .options import FINE, data_option, option, out_option, path_option
 from .options_of import ConfiguredCommand, given
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=ConfiguredCommand, config="unplug.sdk.learning.training:Recipe", skip=("size", "dropout")
+    cls=ConfiguredCommand,
+    config="unplug.sdk.learning.training:Recipe",
+    skip=("size", "dropout", *FINE),
 )
 @click.argument("factory", metavar="FACTORY")
 @data_option
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="What the factory is called with; may be repeated.",
 )
+@computing
 @command
 def adopt(
     factory: str,

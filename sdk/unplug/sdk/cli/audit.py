@@ -12,7 +12,7 @@ from unplug.core import NONE, InputError, plain, table
 from unplug.sdk import journey
 
 from .audit_erased import audit_erased
-from .base import Common, Outcome, command, folded, names
+from .base import Common, Outcome, command, computing, folded, names
 from .options import (
     base_option,
     fleet_option,
@@ -102,10 +102,11 @@ OF_MODELS = (
     "--plugin", metavar="PLUGIN", help="Of an erased base: try control images through this plugin."
 )
 @option(
-    "--pictures",
+    "--count",
+    "pictures",
     type=click.IntRange(8, 10_000),
     default=48,
-    help="Of an erased base: in each row.",
+    help="Of an erased base: pictures in each row.",
 )
 @click.option(
     "--beside",
@@ -114,6 +115,7 @@ OF_MODELS = (
     help="Of an erased base: other words that must go on working; may be repeated.",
 )
 @out_option("Audit report to write (JSON).")
+@computing
 @command
 def audit(
     models: tuple[Path, ...],

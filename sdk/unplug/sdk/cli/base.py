@@ -1,4 +1,4 @@
-"""What every command shares: --json, --seed, --device, one line an error, exit codes."""
+"""What commands share: --json, --seed and --device, one line an error, exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -32,6 +32,7 @@ from unplug.core import (
 from .commands import missing_for
 from .flags import with_flags
 
+F = TypeVar("F", bound=Callable[..., Any])
 GO_ON = "Run the same command again: it goes on from what is saved, and nothing is half-written"
 MAX_SEED = 2**31 - 1
 WIDTH = 80
@@ -41,7 +42,7 @@ UNASKED = (
     (ValueError, "has an empty name", "it names no file"),
     (UnicodeEncodeError, "surrogates not allowed", "it is not text in this locale"),
 )
-OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
+OUT_OF_MEMORY = "Use fewer samples, a smaller --pixels or a smaller model"
 
 
 @dataclass(kw_only=True)
@@ -95,24 +96,33 @@ class Common:
             echo(with_flags(line), err=True)
 
 
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, MAX_SEED),
+    default=0,
+    show_default=True,
+    help="Seed of everything random.",
+)
+device_option = click.option(
+    "--device", "device_name", default="auto", show_default=True, help="auto, cpu or cuda."
+)
+
+
+def computing(function: F) -> F:
+    """Adds --seed and --device to a command that draws at random and computes."""
+    return seed_option(device_option(function))
+
+
 def command(function: Callable[..., Outcome]) -> Callable[..., None]:
-    """Adds the shared options, prints the outcome, turns errors into one line and an exit code."""
+    """Adds --json, prints the outcome, turns errors into one line and an exit code."""
 
     @click.option(
         "--json", "as_json", is_flag=True, help="Print the result as JSON on standard output."
     )
-    @click.option(
-        "--seed",
-        type=click.IntRange(0, MAX_SEED),
-        default=0,
-        show_default=True,
-        help="Seed of everything random.",
-    )
-    @click.option(
-        "--device", "device_name", default="auto", show_default=True, help="auto, cpu or cuda."
-    )
     @functools.wraps(function)
-    def wrapped(*args: Any, as_json: bool, seed: int, device_name: str, **kwargs: Any) -> None:
+    def wrapped(
+        *args: Any, as_json: bool, seed: int = 0, device_name: str = "auto", **kwargs: Any
+    ) -> None:
         common = Common(as_json=as_json, seed=seed, device_name=device_name)
         try:
             with _terminable(), nullcontext() if kwargs.get("out") is None else hold(kwargs["out"]):

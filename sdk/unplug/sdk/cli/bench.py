@@ -16,7 +16,7 @@ from unplug.core import InputError, counted, table
 from unplug.sdk import journey
 
 from .bars import progress_bar
-from .base import Common, Outcome, command, names
+from .base import Common, Outcome, command, names, seed_option
 from .bench_estimate import estimate
 from .bench_import import import_
 from .bench_table import baselines
@@ -72,6 +72,7 @@ def bench() -> None:
     "Bench report to write (JSON). The same command goes on where an earlier one was cut off.",
     required=False,
 )
+@seed_option
 @command
 def run(
     files: tuple[Path, ...],

@@ -16,9 +16,6 @@ from .options import out_option, path_argument, path_option
 if TYPE_CHECKING:
     from unplug.mobile_bench import EstimateReport
 
-AUTO = "auto"
-"""What the shared option --device says when nobody gave it."""
-
 
 @click.command()
 @path_argument("artifacts", nargs=-1)
@@ -40,10 +37,7 @@ AUTO = "auto"
     help="Of the rows to calibrate on; default: that of most of them.",
 )
 @click.option(
-    "--list",
-    "listed",
-    is_flag=True,
-    help="List the devices that an estimate can be made for, and end.",
+    "--on", "device", metavar="DEVICE", help="Short name of the device, say pixel-3 or host."
 )
 @out_option("Estimates to write (JSON).", required=False)
 @command
@@ -53,12 +47,12 @@ def estimate(
     files: tuple[Path, ...],
     delegate: str | None,
     threads: int | None,
-    listed: bool,
+    device: str | None,
     out: Path | None,
     common: Common,
 ) -> Outcome:
     """Estimate the latency of LiteRT files on a device, from measured rows of it or else from
-    published numbers.
+    published numbers; without files, list the devices that this can be done for.
 
     The estimate comes with its error on rows that the fit did not see. It is no measurement and
     enters no benchmark.
@@ -66,26 +60,17 @@ def estimate(
     from unplug.export import load_artifact
     from unplug.mobile_bench import BenchReport, estimate_artifacts, known_devices, load_baselines
 
-    if listed:
+    if not artifacts:
         devices = known_devices([BenchReport.load(path) for path in rows], load_baselines())
         return Outcome(
             value=devices, text=table(("device", "calibrated on"), sorted(devices.items()))
         )
-    if not artifacts:
-        raise InputError(
-            "estimate",
-            "no file is given",
-            "Name LiteRT files that `unplug export` wrote, or use --list",
-        )
-    if common.device_name == AUTO:
-        raise InputError(
-            "estimate",
-            "no device is given",
-            "Write --device pixel-3, or see: unplug bench estimate --list",
-        )
+    if device is None:
+        fix = "Write --on pixel-3; `unplug bench estimate` alone lists all"
+        raise InputError("estimate", "no device is given", fix)
     report = estimate_artifacts(
         [load_artifact(path) for path in artifacts],
-        device=common.device_name,
+        device=device,
         rows=rows,
         files=files,
         delegate=delegate,

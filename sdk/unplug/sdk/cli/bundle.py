@@ -28,7 +28,7 @@ class PublicationOrder:
     """What whoever signs says of a release, and the public half of a key behind a command.
 
     Args:
-        public: the public key; needed where the key is a command.
+        public: the public key of `sign`, where that is a command.
         chain: PEM: the key's certificate, then those above it; it is named by them, and --trust
             takes their root.
         product: the product that releases are counted in (default: the bundle's name).
@@ -36,17 +36,28 @@ class PublicationOrder:
         expires: UTC, like 2027-05-01T00:00:00Z; refused from then on.
         supersedes: a bundle that this one takes the place of; may be repeated.
         revokes: SHA-256 of a manifest not to be used any more.
-        answers: id of a request that it answers; names nobody.
+        requests: id of a request that it answers; names nobody.
     """
 
-    public: Path | None = None
+    public: Path | None = field(default=None, metadata={"flag": "--trust"})
     chain: Path | None = field(default=None, metadata={"metavar": "FILE"})
     product: str | None = field(default=None, metadata={"flag": "--name"})
     number: int | None = field(default=None, metadata={"range": (1, None)})
     expires: str | None = field(default=None, metadata={"metavar": "TIME"})
     supersedes: Sequence[Path] = field(default=(), metadata={"metavar": "BUNDLE"})
     revokes: Sequence[str] = field(default=(), metadata={"metavar": "ID"})
-    answers: Sequence[str] = field(default=(), metadata={"metavar": "REQUEST"})
+    requests: Sequence[str] = field(default=(), metadata={"flag": "--request", "metavar": "ID"})
+
+
+def sign_option(*, required: bool) -> Callable[[F], F]:
+    """Adds --sign KEY, the private key."""
+    return click.option(
+        "--sign",
+        "key",
+        required=required,
+        metavar="KEY",
+        help="Sign with this key: a file, env:NAME, or command:WORDS that sign standard input.",
+    )
 
 
 trust_option = click.option(
@@ -76,7 +87,7 @@ def signing_of(key: str, where: Path, order: PublicationOrder) -> Signing:
         expires=order.expires,
         supersedes=tuple(sha256 for _, sha256 in before),
         revokes=tuple(order.revokes),
-        requests=tuple(order.answers),
+        requests=tuple(order.requests),
     )
     for old in releases:
         if old.name != new.name or old.release >= new.release:
@@ -130,9 +141,7 @@ def keygen(out: Path, common: Common) -> Outcome:
 
 @bundle.command(cls=ConfiguredCommand, config="unplug.sdk.cli.bundle:PublicationOrder")
 @path_argument("path")
-@click.option(
-    "--key", required=True, help="A file, env:NAME, or command:WORDS that sign standard input."
-)
+@sign_option(required=True)
 @path_option("-o", "--out", help="Folder to write (default: in its place).")
 @command
 def sign(path: Path, key: str, out: Path | None, common: Common, **options: Any) -> Outcome:

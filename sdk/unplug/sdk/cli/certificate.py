@@ -12,6 +12,7 @@ import click
 from unplug.core import InputError, counted, plain
 
 from .base import Common, Outcome, command
+from .bundle import sign_option, trust_of
 from .ledger_options import with_ledger
 from .options import PATH, out_option, path_argument, path_option
 
@@ -97,13 +98,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     ),
 )
 @click.option("--issuer", default="", help="Who says all of this, as you want to be called.")
-@click.option(
-    "--sign", "key", required=True, help="Sign with this key: a file, env:NAME, or command:WORDS."
-)
-@path_option(
-    "--public",
-    help="The public key; needed where the key is a command.",
-)
+@sign_option(required=True)
 @path_option(
     "--trust",
     "trusted",
@@ -111,7 +106,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     metavar="FILE",
     help=(
         "Whose signature on the bundle counts, as of `bundle verify` (default: that of --sign); "
-        "may be repeated."
+        "may be repeated. Where --sign is a command, the first is its public key."
     ),
 )
 @out_option("Folder to write.")
@@ -126,7 +121,6 @@ def issue(
     said: tuple[str, ...],
     issuer: str,
     key: str,
-    public: Path | None,
     trusted: tuple[Path, ...],
     out: Path,
     common: Common,
@@ -135,14 +129,12 @@ def issue(
     from unplug.trust.bundle import load_signer
     from unplug.trust.certificates import issue_certificate, said_place
 
-    from .bundle import trust_of
-
     done = issue_certificate(
         request,
         ledger=opened,
         bundle=bundle,
         superseded=superseded,
-        signer=load_signer(key, public),
+        signer=load_signer(key, trusted[0] if trusted and key.startswith("command:") else None),
         out=out,
         trust=trust_of(trusted),
         traces=_systems(traces),
@@ -170,11 +162,6 @@ def issue(
 
 @certificate.command()
 @path_argument("file")
-@path_option(
-    "--key",
-    required=True,
-    help="The issuer's public key, had by another way.",
-)
 @bundle_option
 @superseded_option
 @path_option(
@@ -185,17 +172,17 @@ def issue(
 @path_option(
     "--trust",
     "trusted",
+    required=True,
     multiple=True,
     metavar="FILE",
     help=(
-        "Who may have signed the bundle beside the issuer: a public key, or root certificates; may "
-        "be repeated."
+        "The issuer's public key, had by another way; behind it who else may have signed the "
+        "bundle: a public key, or root certificates."
     ),
 )
 @command
 def verify(
     file: Path,
-    key: Path,
     bundle: Path,
     superseded: Path | None,
     policy: Path | None,
@@ -208,17 +195,15 @@ def verify(
     """
     from unplug.trust.certificates import check_certificate, read_policy
 
-    from .bundle import trust_of
-
     limits = read_policy(policy) if policy else None
     done = check_certificate(
         file,
-        _issuer(key),
+        _issuer(trusted[0]),
         bundle,
         limits,
         request=request,
         superseded=superseded,
-        trust=trust_of(trusted),
+        trust=trust_of(trusted[1:]),
     )
     stated = done.certificate
     value = {
@@ -282,7 +267,8 @@ def _left(bundle: Path, superseded: Path | None) -> Iterator[str]:
     help="Of this request: fills what it knows.",
 )
 @path_option(
-    "--key",
+    "--trust",
+    "key",
     help="The public key of whoever issued the certificate.",
 )
 @out_option("Folder to write.")
@@ -300,7 +286,7 @@ def templates(
         raise InputError(
             "--certificate",
             "a certificate counts only with its issuer's key",
-            "Give --certificate and --key",
+            "Give --certificate and --trust",
         )
     issued = None if file is None or key is None else open_certificate(file, _issuer(key))
     if issued is not None and issued.request.id != request:

@@ -11,7 +11,7 @@ import click
 
 from unplug.core import counted, seconds
 
-from .base import Common, Outcome, command, percent, settings
+from .base import Common, Outcome, command, computing, percent, settings
 from .options import (
     base_option,
     budget_option,
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 )
 @base_option
 @out_option("Folder of what each request left; a killed run goes on there.")
+@computing
 @command
 def certify(
     checkpoint: Path,

@@ -10,7 +10,7 @@ import click
 
 from unplug.core import counted
 
-from .base import Common, Outcome, command, settings
+from .base import Common, Outcome, command, device_option, settings
 from .options import PATH, option, out_option, settings_option
 
 SHOWN = 20
@@ -26,13 +26,15 @@ SHOWN = 20
 )
 @out_option("PNG file (not the picture itself), or the folder for a folder's conditions.")
 @click.option(
-    "--size",
+    "--pixels",
+    "size",
     type=click.IntRange(16, 4096),
     help="Side in pixels, of the centre square. Default: the whole picture as it is.",
 )
 @settings_option("A setting of the condition, such as low=50. May be repeated.")
 @click.option(
-    "--task",
+    "--landmarker",
+    "task",
     type=click.Path(),
     help="MediaPipe's task file. Default: UNPLUG_FACE_LANDMARKER or UNPLUG_HOLISTIC_LANDMARKER.",
 )
@@ -51,6 +53,7 @@ SHOWN = 20
     default="error",
     help="In a folder, an unreadable picture: refuse, or go on without it and count it.",
 )
+@device_option
 @command
 def condition(
     source: Path,

@@ -10,11 +10,15 @@ import click
 
 from unplug.core import counted
 
-from .base import Common, Outcome, command
+from .base import Common, Outcome, command, computing, seed_option
 from .options import on_bad_option, option, out_option, path_argument, spec_option, split_options
 
 size_option = option(
-    "--size", type=click.IntRange(8, 1024), default=64, help="Side in pixels to decode to."
+    "--pixels",
+    "size",
+    type=click.IntRange(8, 1024),
+    default=64,
+    help="Side in pixels to decode to.",
 )
 
 
@@ -31,15 +35,15 @@ def data() -> None:
 
 @data.command()
 @option(
-    "--n",
-    "count",
+    "--count",
     type=click.IntRange(1, 1_000_000),
     default=100,
     help="Pictures.",
 )
 @click.option("--subjects", type=click.IntRange(1, 1_000_000), help="People (default n / 5).")
-@option("--size", type=click.IntRange(16, 1024), default=256, help="Side in pixels.")
+@option("--pixels", "size", type=click.IntRange(16, 1024), default=256, help="Side in pixels.")
 @out_option("Folder for the PNG files and labels.csv.")
+@seed_option
 @command
 def synth(count: int, subjects: int | None, size: int, out: Path, common: Common) -> Outcome:
     """Write synthetic faces as PNG files with a labels.csv (usable as csv:OUT/labels.csv)."""
@@ -118,6 +122,7 @@ def _described(value: Mapping[str, Any]) -> Iterator[str]:
 @on_bad_option()
 @split_options
 @out_option("Split file to write (for `unplug train age --split`).")
+@seed_option
 @command
 def split(
     spec: str, size: int, on_bad: Any, validation: float, test: float, out: Path, common: Common
@@ -152,6 +157,7 @@ def split(
 @option("--fraction", type=float, default=0.02, help="Of the training set.")
 @on_bad_option()
 @out_option("Forget file to write.")
+@computing
 @command
 def pick_forget(
     checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: Path, common: Common

@@ -27,12 +27,12 @@ TAKES: dict[str, tuple[str, ...]] = {
     "audit": DATA,
     "data pick-forget": (*MODEL, *DATA),
     "export": ("checkpoints", "to", "precision"),
-    "release": (*MODEL, *DATA, *FILES, "signing", "public", "method", "budget", "references"),
+    "release": (*MODEL, *DATA, *FILES, "key", "public", "method", "budget", "references"),
     "ledger add": ("spec",),
     "ledger queue": ("spec",),
     "ledger touch": ("checkpoints", "spec"),
     "trace": ("spec", "folders"),
-    "certificate issue": ("key", "public"),
+    "certificate issue": ("key", "trusted"),
     "bundle sign": ("key", "public"),
     "bundle verify": ("trusted",),
 }
@@ -101,7 +101,6 @@ def _of_file(settings: ProjectSettings) -> Mapping[str, Any]:
     return {
         "spec": model.data,
         "on_bad": model.on_bad,
-        "signing": release.sign,
         "key": release.sign,
         "folders": [path for path in folders if is_there(Path(path))],
         **({"trusted": [str(public)]} if is_there(public) else {}),

@@ -10,7 +10,7 @@ import click
 
 from unplug.core import percent, require_modules
 
-from .base import Common, Outcome, command, folded
+from .base import Common, Outcome, command, computing, folded
 from .options import FloatRange, faces_option, on_bad_option, out_option, spec_option
 from .release import gate_lines
 
@@ -29,7 +29,8 @@ from .release import gate_lines
     help="Model (default nano; small with --data).",
 )
 @click.option(
-    "--image-size",
+    "--pixels",
+    "image_size",
     type=click.IntRange(32, 224),
     help="Input side in pixels (default 48; 64 with --data).",
 )
@@ -49,6 +50,7 @@ from .release import gate_lines
     help="Drop unfinished trainings of an earlier run instead of continuing them.",
 )
 @out_option("Folder for everything.", required=False, default=Path("unplug-demo"))
+@computing
 @command
 def demo(
     spec: str | None,

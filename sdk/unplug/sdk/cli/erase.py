@@ -11,7 +11,7 @@ import click
 
 from unplug.core import counted
 
-from .base import Common, Outcome, command, folded, settings
+from .base import Common, Outcome, command, computing, folded, settings
 from .options import half_option, option, out_option, path_option, restart_option, settings_option
 
 
@@ -25,7 +25,12 @@ from .options import half_option, option, out_option, path_option, restart_optio
     metavar="WORDS",
     help="What prompts say to get it; may be repeated.",
 )
-@option("--target", default="", help="What such prompts shall say instead (default: nothing).")
+@option(
+    "--instead",
+    "target",
+    default="",
+    help="What such prompts shall say instead (default: nothing).",
+)
 @option("--method", default="uce", help="See `unplug list erasures`.")
 @settings_option("A hyperparameter of the method; may be repeated.")
 @path_option("--retain", help="Text file: words that must go on working, one concept a line.")
@@ -38,13 +43,15 @@ from .options import half_option, option, out_option, path_option, restart_optio
     help="Make this plugin forget with the base; may be repeated.",
 )
 @option(
-    "--check/--no-check",
+    "--probe/--no-probe",
+    "check",
     default=True,
     help="First draw 320 pictures and see whether these words control what is drawn.",
 )
 @half_option
 @restart_option()
 @out_option("Pipeline folder to write; an unfinished run there is continued.")
+@computing
 @command
 def erase(
     base_name: str,

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from unplug.sdk.exporting import Exported, ExportedModel
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.exporting:ExportOrder", skip=("out",))
+@click.command(
+    cls=ConfiguredCommand,
+    config="unplug.sdk.exporting:ExportOrder",
+    skip=("out", "calibration_samples"),
+)
 @click.argument(
     "checkpoints", nargs=-1, required=True, type=click.Path(), callback=each_shipped_or_given
 )

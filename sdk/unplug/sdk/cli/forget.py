@@ -9,7 +9,7 @@ import click
 
 from unplug.core import InputError, counted
 
-from .base import Common, Outcome, command, folded, percent, settings
+from .base import Common, Outcome, command, computing, folded, percent, settings
 from .forget_pack import drop_word, forget_pack
 from .options import (
     ON_BAD,
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 @base_option
 @restart_option("an unfinished retraining")
 @out_option("Folder to write; nothing is where a pack is deleted.", required=False)
+@computing
 @command
 def forget(
     checkpoint: Path,

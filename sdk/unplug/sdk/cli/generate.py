@@ -13,7 +13,7 @@ from unplug.core import check_writable, counted
 from unplug.sdk import journey
 
 from .bars import progress_bar
-from .base import Common, Outcome, command, folded
+from .base import Common, Outcome, command, computing, folded
 from .guides import GuideOrder, OrderedCommand, described, told
 from .options import out_option
 from .options_of import given
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 @out_option(
     "PNG or JPEG file to write; with --count, a grid of all, and each beside it as NAME-SEED."
 )
+@computing
 @command
 def generate(out: Path, common: Common, **options: Any) -> Outcome:
     """Draw a picture from a prompt, steered by plugins.
 
     The same command draws the same picture on the same machine. The small base that ships draws
     procedural faces; give --base for another, which draws in half precision on a GPU. The condition
-    should be drawn at the base's size: `unplug condition --size 128`, or use --photo.
+    should be drawn at the base's size: `unplug condition --pixels 128`, or use --image.
 
     Every file says in its metadata that a model drew it (IPTC's digital source type).
 

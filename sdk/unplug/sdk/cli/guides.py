@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unplug.sdk.drawing.conditions import Steering
 
 EXAMPLE = Path("example")
-"""For --condition-image: the picture that ships for the plugin's condition, where no file is called
+"""For --condition: the picture that ships for the plugin's condition, where no file is called
 so.
 """
 FACE, BODY = "face_landmark", "holistic"
@@ -30,7 +30,7 @@ ORDER = "unplug.generate.order"
 
 
 class OrderedCommand(ConfiguredCommand):
-    """A command that knows in which order --condition-image and --photo were given."""
+    """A command that knows in which order --condition and --image were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """click's own, behind a first reading for the order alone."""
@@ -82,14 +82,14 @@ class GuideOrder:
     """
 
     plugins: Sequence[str] = field(default=(), metadata={"flag": "--plugin"})
-    conditions: Sequence[Path] = field(default=(), metadata={"flag": "--condition-image"})
-    photos: Sequence[Path] = field(default=(), metadata={"flag": "--photo"})
+    conditions: Sequence[Path] = field(default=(), metadata={"flag": "--condition"})
+    photos: Sequence[Path] = field(default=(), metadata={"flag": "--image"})
     crop: Literal["auto", "face", "none"] = "auto"
     margin: float | None = field(default=None, metadata={"range": (0.0, 2.0)})
     settings: dict[str, str] = field(
         default_factory=dict, metadata={"flag": "--set", "metavar": "[CONDITION.]KEY=VALUE"}
     )
-    task: Path | None = field(default=None, metadata={"flag": "--task --face-landmarker"})
+    task: Path | None = field(default=None, metadata={"flag": "--landmarker"})
     strengths: Sequence[float] = field(default=(), metadata={"flag": "--strength"})
 
     def check_there(self) -> None:
@@ -140,7 +140,7 @@ class GuideOrder:
         count, pictures = len(self.plugins), len(self.conditions) + len(self.photos)
         if pictures != count:
             why = f"{counted(count, 'plugin')} and {counted(pictures, 'picture')} were given"
-            fix = "Give a --condition-image or a --photo for each --plugin, in the same order"
+            fix = "Give a --condition or a --image for each --plugin, in the same order"
             raise InputError("--plugin", why, fix)
         if self.strengths and len(self.strengths) != count:
             why = f"{len(self.strengths)} for {counted(count, 'plugin')}"
@@ -149,10 +149,10 @@ class GuideOrder:
             return
         if self.settings or self.task is not None:
             why = "settings are for drawing a condition"
-            raise InputError("--set or --task", why, "Use them with --photo")
+            raise InputError("--set or --landmarker", why, "Use them with --image")
         if self.crop != "auto" or self.margin is not None:
             why = "only photographs are cropped"
-            raise InputError("--crop or --margin", why, "Use them with --photo")
+            raise InputError("--crop or --margin", why, "Use them with --image")
 
     def _order(self) -> list[str]:
         """Names of the options of the pictures, in the order of the command line; conditions first
@@ -187,7 +187,7 @@ class GuideOrder:
             wanted, name = _split(key)
             if wanted is not None and wanted not in kinds:
                 why = f"no photograph is drawn as {wanted}"
-                raise InputError(f"--set {key}", why, "Name the condition of a --photo")
+                raise InputError(f"--set {key}", why, "Name the condition of a --image")
             meant = [kind is not None and wanted in (None, kind) for kind in kinds]
             takes = [ours and name in names for ours, names in zip(meant, known, strict=True)]
             frames = [

@@ -39,14 +39,15 @@ def picture(function: F) -> F:
 
 
 def entry(function: F) -> F:
-    """Adds --name, --age and --out: what is written down, and where."""
+    """Adds --person, --age and --out: what is written down, and where."""
     for add in (
         out_option("The new head; it may be the old one."),
         click.option("--age", type=float, required=True, help="Years, from 0 to 127."),
         click.option(
-            "--name",
+            "--person",
+            "name",
             required=True,
-            help="What the picture is called; the same when it is forgotten.",
+            help="Name of the picture, say subject:anna; the same when it is forgotten.",
         ),
     ):
         function = add(function)

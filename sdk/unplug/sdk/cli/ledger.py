@@ -16,7 +16,7 @@ from .base import Common, Outcome, command, settings
 from .ledger_evidence import checkpoint, export, prove, role, verify
 from .ledger_models import queue, touch
 from .ledger_options import history_text, request_facts, with_ledger
-from .options import option, path_option, settings_option, spec_option
+from .options import option, path_option, spec_option
 
 if TYPE_CHECKING:
     from unplug.trust.ledger import Ledger
@@ -42,7 +42,9 @@ for made in (touch, queue, checkpoint, prove, verify, export, role):
 
 @ledger.command()
 @click.option(
-    "--name",
+    "--origin",
+    "name",
+    metavar="NAME",
     help="Of a new signing key, what others see of it, for example example.com (default: random).",
 )
 @command
@@ -57,7 +59,7 @@ def init(opened: Ledger, name: str | None, common: Common) -> Outcome:
     text = (
         f"{opened.shown} is the ledger {value['origin']}\n"
         f"Its entries are signed by the key in {signing_key_file()}: keep a copy.\n"
-        f"Keep its public key elsewhere, for `unplug ledger verify --vkey`:\n{value['vkey']}"
+        f"Keep its public key elsewhere, for `unplug ledger verify --trust`:\n{value['vkey']}"
     )
     return Outcome(value=value, text=text)
 
@@ -299,7 +301,10 @@ def withdraw(
     help="The clock is right, and was ahead when an earlier entry was written.",
 )
 @click.option(
-    "--key", is_flag=True, help="Add requests under the operator's key that is here, or a new one."
+    "--rekey",
+    "key",
+    is_flag=True,
+    help="Add requests under the operator's key that is here, or a new one.",
 )
 @click.option("--reason", required=True, help="Why, without names.")
 @command
@@ -350,7 +355,9 @@ def correct(
     multiple=True,
     help="Its SHA-256 is kept: never of a forget file, whose names could be tried. May be repeated.",
 )
-@settings_option("Another fact; may be repeated.")
+@click.option(
+    "--fact", "pairs", multiple=True, metavar="KEY=VALUE", help="Another fact; may be repeated."
+)
 @command
 @with_ledger
 def record(
@@ -369,7 +376,7 @@ def record(
     """
     from unplug.trust.certificates import remainder_on_record
 
-    facts = settings(pairs) | {f"sha256 {path.name}": sha256_file(path) for path in files}
+    facts = settings(pairs, "pairs") | {f"sha256 {path.name}": sha256_file(path) for path in files}
     entry = opened.record(kind, requests, note=note, facts=facts)
     about = f" about {', '.join(entry.requests)}" if entry.requests else ""
     others = [name for name in dict.fromkeys(requests) if name not in entry.requests]

@@ -23,7 +23,7 @@ MAX_KEPT_BYTES = 65536
 
 
 def _verifier(vkey: str | None) -> Verifier:
-    """The public key of --vkey, a line or a file that holds one; without it, that of the key which
+    """The public key of --trust, a line or a file that holds one; without it, that of the key which
     signs here.
     """
     from unplug.trust.ledger import Verifier, signing_key
@@ -39,7 +39,8 @@ def _verifier(vkey: str | None) -> Verifier:
 
 
 vkey_option = click.option(
-    "--vkey",
+    "--trust",
+    "vkey",
     metavar="KEY",
     help=(
         "The public key that `unplug ledger init` printed, or a file with it (default: from your "
@@ -69,7 +70,8 @@ def checkpoint(opened: Ledger, out: Path, common: Common) -> Outcome:
 @click.command()
 @click.argument("request")
 @click.option(
-    "--name",
+    "--person",
+    "name",
     metavar="NAME",
     help="Let the proof show this person, and only her, that the request names her.",
 )
@@ -116,7 +118,9 @@ def prove(opened: Ledger, request: str, name: str | None, out: Path, common: Com
     "--proof",
     help="Check a proof instead of a ledger; nothing else is needed.",
 )
-@click.option("--name", metavar="NAME", help="With --proof: the person whom the entry must name.")
+@click.option(
+    "--person", "name", metavar="NAME", help="With --proof: the person whom the entry must name."
+)
 @command
 def verify(
     where: str | None,
@@ -135,7 +139,7 @@ def verify(
     if proof is not None:
         return _proof(proof, verifier, name)
     if name is not None:
-        raise InputError("--name", "it belongs to a proof", "Add --proof FILE")
+        raise InputError("--person", "it belongs to a proof", "Add --proof FILE")
     opened = open_ledger(where)
     verdict, findings = check_ledger(
         opened, verifier, read_checkpoint(against, verifier) if against else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,15 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def ledger_option(function: F) -> F:
-    """Adds --ledger PLACE and --timezone ZONE."""
-    function = click.option(
-        "--timezone",
-        metavar="ZONE",
-        envvar="UNPLUG_TIMEZONE",
-        expose_value=False,
-        callback=_zone,
-        help="Whose days count, as Europe/Berlin or +02:00 (default: this machine's).",
-    )(function)
+    """Adds --ledger PLACE."""
     return click.option(
         "--ledger",
         "where",
@@ -39,7 +30,7 @@ def ledger_option(function: F) -> F:
 
 
 def with_ledger(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
-    """Adds --ledger and --timezone to a command, which gets the ledger as `opened`."""
+    """Adds --ledger to a command, which gets the ledger as `opened`."""
 
     @ledger_option
     @functools.wraps(function)
@@ -49,12 +40,6 @@ def with_ledger(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
         return function(*args, opened=open_ledger(where), **kwargs)
 
     return inside
-
-
-def _zone(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    """For all that this process and its children open."""
-    if value is not None:
-        os.environ["UNPLUG_TIMEZONE"] = value
 
 
 def request_facts(request: Request) -> dict[str, Any]:

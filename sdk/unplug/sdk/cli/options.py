@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 ERROR_OR_SKIP = click.Choice(["error", "skip"])
+FINE = (
+    *("clip", "drop_text", "captions"),
+    *("schedule", "loss", "smoothing"),
+)
+"""Fields of recipes that whoever trains from Python may set; here their defaults hold."""
 ON_BAD = (
     "What to do with unreadable images or wrong labels: refuse, or go on without them and count "
     "them."
@@ -116,7 +121,7 @@ split_file_option = path_option(
 
 
 def face_options(function: F) -> F:
-    """Adds --box, --face-landmarker and --margin: which part of a picture is the face."""
+    """Adds --box, --landmarker and --margin: which part of a picture is the face."""
     for add in (
         click.option(
             "--margin",
@@ -129,8 +134,7 @@ def face_options(function: F) -> F:
             ),
         ),
         click.option(
-            "--face-landmarker",
-            "landmarker",
+            "--landmarker",
             type=PATH,
             envvar="UNPLUG_FACE_LANDMARKER",
             help=(

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", required=False, type=PATH)
 @click.option(
-    "--on",
+    "--port",
     "place",
-    metavar="PORT|HOST:PORT",
+    metavar="[HOST:]PORT",
     help="Where to serve it (default: a free port, for this machine only).",
 )
 @click.option(
@@ -60,7 +60,7 @@ def page(
         raise InputError(
             "--out",
             "it writes a folder and serves nothing",
-            "Leave out --on and --minutes, or --out",
+            "Leave out --port and --minutes, or --out",
         )
     trust = trust_of(trusted)
     if trust is not None and trust.roots:

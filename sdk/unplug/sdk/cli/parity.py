@@ -41,14 +41,13 @@ if TYPE_CHECKING:
     metavar="USER@MAC",
     help="Run Core ML packages by Core ML itself, on this Mac over ssh.",
 )
-@click.option(
-    "--explain", is_flag=True, help="Walk the layers too, and name the first one out of tolerance."
-)
 @path_option(
-    "--layers",
-    default=Path("layers"),
-    show_default=True,
-    help="With --explain: folder for a picture and a JSON of each file's layers.",
+    "--walk",
+    metavar="FOLDER",
+    help=(
+        "Walk the layers too, and name the first one out of tolerance; a picture and a JSON of "
+        "each file's layers go here."
+    ),
 )
 @out_option("Parity report to write (JSON).", required=False)
 @command
@@ -57,8 +56,7 @@ def parity(
     checkpoint: Path,
     runtime: str | None,
     coreml_host: str | None,
-    explain: bool,
-    layers: Path,
+    walk: Path | None,
     out: Path | None,
     common: Common,
     **options: Any,
@@ -84,10 +82,10 @@ def parity(
         report.save(out)
     text = parity_table(report)
     value: dict[str, Any] = asdict(report)
-    if explain:
-        walks = journey.explain(files, checkpoint, layers=layers, show=common.show, **on)
+    if walk is not None:
+        walks = journey.explain(files, checkpoint, layers=walk, show=common.show, **on)
         value["layers"] = [asdict(walk) for walk in walks]
-        text += "".join(f"\n{walk}" for walk in walks) + f"\nPictures: {layers}"
+        text += "".join(f"\n{walk}" for walk in walks) + f"\nPictures: {walk}"
     return Outcome(value=value, text=text, ok=report.passed)
 
 

@@ -10,7 +10,7 @@ import click
 
 from unplug.core import seconds
 
-from .base import Common, Outcome, command
+from .base import Common, Outcome, command, computing
 from .options import base_option, checkpoint_argument, data_option, opened, option, out_option
 
 
@@ -39,6 +39,7 @@ from .options import base_option, checkpoint_argument, data_option, opened, opti
 )
 @base_option
 @out_option("Folder of the references; a killed run goes on there.")
+@computing
 @command
 def references(
     checkpoint: Path,

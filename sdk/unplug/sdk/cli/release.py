@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import GateFailed, InputError, counted, read_json, seconds, table
+from unplug.core import GateFailed, InputError, read_json, seconds, table
 
-from .base import Common, Outcome, command, folded, names
-from .bundle import PublicationOrder, signing_of
+from .base import Common, Outcome, command, computing, folded, names
+from .bundle import PublicationOrder, sign_option, signing_of
 from .flags import with_flags
 from .ledger_options import ledger_option
 from .options import (
-    FloatRange,
     base_option,
     checkpoint_argument,
     given_option,
@@ -38,7 +37,10 @@ if TYPE_CHECKING:
 @click.command(
     cls=ConfiguredCommand,
     config="unplug.sdk.releasing:ReleaseConfig unplug.sdk.cli.bundle:PublicationOrder",
-    skip=("seed",),
+    skip=(
+        *("seed", "bench_iterations", "bench_repeats", "threads", "workers"),
+        *("number", "revokes", "requests"),
+    ),
 )
 @checkpoint_argument
 @spec_option("Data, for example utkface:DIR or synth:n=3000.", required=False)
@@ -75,11 +77,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Drop unfinished trainings of an earlier run instead of continuing them.",
 )
-@click.option(
-    "--sign",
-    "signing",
-    help="Sign with this key: a file, env:NAME, or command:WORDS that sign standard input.",
-)
+@sign_option(required=False)
 @ledger_option
 @click.option(
     "--request",
@@ -92,26 +90,9 @@ if TYPE_CHECKING:
     "--all-open", is_flag=True, help="It answers all open requests whose every name is in the data."
 )
 @click.option(
-    "--override",
-    "overrides",
-    multiple=True,
-    metavar="GATE",
-    help="Ship though this gate does not hold; needs --reason.",
-)
-@click.option(
-    "--reason",
-    "reasons",
-    multiple=True,
-    metavar="TEXT",
-    help="Why, one for each --override; it stands in the manifest.",
-)
-@click.option(
     "--dry-run",
     is_flag=True,
     help="Say what would be done and how long it would take, and do nothing.",
-)
-@click.option(
-    "--hourly", type=FloatRange(0), help="With --dry-run: what an hour of this machine costs."
 )
 @click.option(
     "--explain",
@@ -119,6 +100,7 @@ if TYPE_CHECKING:
     help="Say of each gate what it asks, where its limit comes from, what was found.",
 )
 @out_option("Bundle folder to write, for example face-age.unplug.")
+@computing
 @command
 def release(
     checkpoint: Path,
@@ -131,12 +113,11 @@ def release(
     base: str | None,
     restart: bool,
     out: Path,
-    signing: str | None,
+    key: str | None,
     where: str | None,
     requests: tuple[str, ...],
     all_open: bool,
     dry_run: bool,
-    hourly: float | None,
     explain: bool,
     common: Common,
     **options: Any,
@@ -161,8 +142,11 @@ def release(
     from unplug.trust.bundle import PIPELINE
     from unplug.trust.ledger import find_ledger, open_queue
 
-    signed = _signing(signing, out, given(PublicationOrder, options))
-    if is_base(checkpoint) or (checkpoint / PIPELINE).is_file():
+    whole = is_base(checkpoint) or (checkpoint / PIPELINE).is_file()
+    # A base is not in the ledger: its bundle names the requests alone.
+    said = options | {"requests": requests or None} if whole else options
+    signed = _signing(key, out, given(PublicationOrder, said))
+    if whole:
         return release_base(checkpoint, audit, claim, out, signed, options, common)
     if name := given_option("audit", "claim", "packs"):
         why = "it is of a base, and this is none"
@@ -172,7 +156,6 @@ def release(
         name = "data" if spec is None else "forget"
         raise InputError(f"`{name}`", "it is missing", "Name the data and the forget set")
     answering = _answering(where, requests, all_open=all_open)
-    options["overrides"] = _reasons(options["overrides"], options.pop("reasons"))
     chosen = given(ReleaseConfig, options)
     gates = chosen.pop("gates", {})
     asked_gates(gates, chosen)
@@ -195,7 +178,7 @@ def release(
         **chosen,
     }
     if dry_run:
-        return planned(journey.plan_release(original, dataset, ids, **shared), hourly)
+        return planned(journey.plan_release(original, dataset, ids, **shared))
     try:
         done = journey.release(original, dataset, ids, restart=restart, **shared)
     except GateFailed:
@@ -274,20 +257,6 @@ def _answering(where: str | None, requests: tuple[str, ...], *, all_open: bool) 
     return Answering(ledger=open_ledger(where), requests=wanted)
 
 
-def _reasons(overrides: tuple[str, ...], reasons: tuple[str, ...]) -> dict[str, str]:
-    if len(overrides) != len(reasons):
-        why = (
-            f"{counted(len(overrides), 'gate')} to override, and {counted(len(reasons), 'reason')} "
-            "given"
-        )
-        raise InputError(
-            "--override", why, "Give --reason TEXT for each --override GATE, in the same order"
-        )
-    if len(set(overrides)) != len(overrides):
-        raise InputError("--override", "it names a gate twice", "Name each once")
-    return dict(zip(overrides, reasons, strict=True))
-
-
 def gate_lines(summary: dict[str, Any]) -> list[str]:
     """Every gate in two lines: what was found and what it must be, and below that where it comes
     from.
@@ -320,10 +289,8 @@ def explanations(
     return lines
 
 
-def planned(plan: ReleasePlan, hourly: float | None) -> Outcome:
-    """What --dry-run shows: each step with its time and where that is known from, and what the
-    machine would cost.
-    """
+def planned(plan: ReleasePlan) -> Outcome:
+    """What --dry-run shows: each step with its time and where that is known from."""
     rows = [
         [
             step.what,
@@ -335,13 +302,10 @@ def planned(plan: ReleasePlan, hourly: float | None) -> Outcome:
     lines = [table(["step", "takes", "known from"], rows)]
     if plan.requests:
         lines.append(f"It answers {', '.join(plan.requests)}")
-    paid = None if hourly is None else plan.price(hourly)
-    price = None if paid is None else round(paid, 4)
-    cost = "" if price is None else f", {price:g} at {hourly:g} an hour"
     about = (
         "how long it takes, nobody knows yet"
         if plan.seconds is None
-        else f"about {seconds(plan.seconds)}{cost}"
+        else f"about {seconds(plan.seconds)}"
     )
     beside = (
         f"; nobody knows yet of: {', '.join(plan.unknown)}"
@@ -355,6 +319,5 @@ def planned(plan: ReleasePlan, hourly: float | None) -> Outcome:
         "requests": list(plan.requests),
         "seconds": plan.seconds,
         "unknown": list(plan.unknown),
-        "price": price,
     }
     return Outcome(value=value, text="\n".join(lines))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from unplug.trust.bundle import Signing
 
 TAKEN = {
-    *("checkpoint", "audit", "claim", "packs", "out", "signing"),
-    *("targets", "precisions", "workers", "as_json", "seed", "device_name"),
+    *("checkpoint", "audit", "claim", "packs", "out", "key"),
+    *("targets", "precisions", "as_json", "seed", "device_name"),
     *(field.name for field in fields(PublicationOrder)),
 }
 """Parameters of the command that mean something of a base."""
@@ -46,9 +46,9 @@ def release_base(
     if other := given_option(*(name for name in parameters if name not in TAKEN)):
         why = "it is of models that forget people, and this is a text-to-image base"
         raise InputError(f"`{other}`", why, "Leave it out")
-    if (base / PIPELINE).is_file() and (other := given_option("targets", "precisions", "workers")):
+    if (base / PIPELINE).is_file() and (other := given_option("targets", "precisions")):
         raise InputError(f"`{other}`", "these files were exported already", "Leave it out")
-    named = {"to": "targets", "precision": "precisions", "workers": "workers", "packs": "packs"}
+    named = {"to": "targets", "precision": "precisions", "packs": "packs"}
     order = {field: value for field, name in named.items() if (value := options.get(name))}
     how: Any = {
         "out": out,

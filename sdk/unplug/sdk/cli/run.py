@@ -10,7 +10,7 @@ import click
 from unplug.core import InputError, table
 from unplug.sdk import journey
 
-from .base import Common, Outcome, command, folded
+from .base import Common, Outcome, command, folded, seed_option
 from .bundle import trust_of, trust_option
 from .options import face_options, path_option, shipped_or_given
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--align",
     is_flag=True,
-    help="With --face-landmarker: turn, scale and move the face until its eyes lie where UTKFace has them, or where a "
+    help="With --landmarker: turn, scale and move the face until its eyes lie where UTKFace has them, or where a "
     "bundle says (which needs no --align); refuse one that is too small or too dark.",
 )
 @path_option(
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="NAME.npz for the outputs, NAME.png for a picture of them; may be repeated.",
 )
+@seed_option
 @command
 def run(
     model: Path,
@@ -75,7 +76,7 @@ def run(
 
     An age predictor says the age on a photograph. A plugin takes drawn conditions (`unplug
     condition`) and shows its residuals, a UNet and a decoder take --array FILE.npz or --random.
-    Without --box or --face-landmarker the centre square of a picture is taken, which is right for
+    Without --box or --landmarker the centre square of a picture is taken, which is right for
     faces that are cropped already.
     """
     if bool(images) + (array is not None) + random != 1:

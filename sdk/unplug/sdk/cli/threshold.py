@@ -11,7 +11,7 @@ import click
 
 from unplug.core import InputError, table, write_json
 
-from .base import Common, Outcome, command, percent
+from .base import Common, Outcome, command, device_option, percent
 from .options import (
     data_option,
     option,
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     help="Share of adults called under, at most (default: as --max-fpr).",
 )
 @option(
-    "--method",
+    "--bound",
+    "method",
     type=click.Choice(["clopper-pearson", "conformal"]),
     default="clopper-pearson",
     help=(
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     help="No model learned from these people, though nothing says so.",
 )
 @out_option("Decision to write (JSON).", required=False)
+@device_option
 @command
 def threshold(
     models: tuple[Path, ...],

@@ -11,8 +11,9 @@ import click
 from unplug.core import InputError
 from unplug.sdk import journey
 
-from .base import Common, Outcome, command, settings
+from .base import Common, Outcome, command, computing, settings
 from .options import (
+    FINE,
     data_option,
     out_option,
     path_option,
@@ -46,6 +47,7 @@ train.add_command(student)
 @train.command(
     cls=ConfiguredCommand,
     config="unplug.sdk.learning.training:Recipe",
+    skip=FINE,
     types={"size": click.Choice(["nano", "small", "base"])},
 )
 @data_option
@@ -73,6 +75,7 @@ train.add_command(student)
     help="Borders of the age groups, as 0,13,18,25,100, or yearly (default: as few as laws ask for).",
 )
 @restart_option()
+@computing
 @command
 def age(
     spec: str,

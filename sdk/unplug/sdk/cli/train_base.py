@@ -8,16 +8,17 @@ from typing import Any
 
 import click
 
-from .base import Common, Outcome, command
-from .options import data_option, half_option, option, out_option, restart_option
+from .base import Common, Outcome, command, computing
+from .options import FINE, data_option, half_option, option, out_option, restart_option
 from .options_of import ConfiguredCommand, given
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:BaseRecipe")
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:BaseRecipe", skip=FINE)
 @data_option
 @out_option("Pipeline folder to write; an unfinished run there is continued.")
 @option(
-    "--image-size",
+    "--pixels",
+    "image_size",
     type=click.IntRange(64, 1024),
     default=128,
     help="Side in pixels, a multiple of 8.",
@@ -42,6 +43,7 @@ from .options_of import ConfiguredCommand, given
 )
 @half_option
 @restart_option()
+@computing
 @command
 def base(
     spec: str,

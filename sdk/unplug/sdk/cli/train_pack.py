@@ -8,18 +8,19 @@ from typing import Any
 
 import click
 
-from .base import Common, Outcome, command
-from .options import data_option, half_option, option, out_option, restart_option
+from .base import Common, Outcome, command, computing
+from .options import FINE, data_option, half_option, option, out_option, restart_option
 from .options_of import ConfiguredCommand, given
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:PackRecipe")
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:PackRecipe", skip=FINE)
 @data_option
 @option("--word", required=True, help="What prompts say to use it, for example 'eye patch'.")
 @out_option("Folder to write; an unfinished run there is continued.")
 @option("--base", "base_name", default="small", help="small, a diffusers folder, or OWNER/NAME.")
 @half_option
 @restart_option()
+@computing
 @command
 def pack(
     spec: str,

@@ -9,8 +9,9 @@ import click
 
 from unplug.core import counted
 
-from .base import Common, Outcome, command, settings
+from .base import Common, Outcome, command, computing, settings
 from .options import (
+    FINE,
     data_option,
     half_option,
     option,
@@ -27,16 +28,17 @@ if TYPE_CHECKING:
     from unplug.sdk.drawing.diffusion import ControlRecipe
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:ControlRecipe")
+@click.command(
+    cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:ControlRecipe", skip=FINE
+)
 @data_option
 @click.option(
-    "--condition",
-    "kind",
+    "--kind",
     required=True,
     help="face_landmark, holistic, depth, canny: see `unplug list conditions`.",
 )
 @settings_option("A setting of the condition, such as low=100.")
-@path_option("--task", help="MediaPipe's task file.")
+@path_option("--landmarker", "task", help="MediaPipe's task file.")
 @option(
     "--base",
     "base_name",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 )
 @half_option
 @restart_option()
+@computing
 @command
 def plugin(
     spec: str,

@@ -8,12 +8,16 @@ from typing import Any
 
 import click
 
-from .base import Common, Outcome, command
-from .options import data_option, half_option, option, out_option, restart_option
+from .base import Common, Outcome, command, computing
+from .options import FINE, data_option, half_option, option, out_option, restart_option
 from .options_of import ConfiguredCommand, given
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:StudentRecipe")
+@click.command(
+    cls=ConfiguredCommand,
+    config="unplug.sdk.drawing.diffusion:StudentRecipe",
+    skip=(*FINE, "teacher_schedule"),
+)
 @data_option
 @out_option(
     "Folder to write: a base, or with --rank LoRA weights; an unfinished run there is continued."
@@ -26,6 +30,7 @@ from .options_of import ConfiguredCommand, given
 )
 @half_option
 @restart_option()
+@computing
 @command
 def student(
     spec: str,

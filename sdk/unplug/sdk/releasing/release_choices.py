@@ -33,7 +33,7 @@ class ReleaseChoices:
         default_factory=dict, metadata={"flag": "--set", "metavar": "KEY=VALUE"}
     )
     budget: float = 0.05
-    references: int = field(default=1, metadata={"range": (0, 64)})
+    references: int = field(default=1, metadata={"flag": "--train-references", "range": (0, 64)})
     fleet: str | Path | None = field(default=None, metadata={"metavar": "DIR"})
     certification: str | Path | None = field(default=None, metadata={"metavar": "FILE"})
     targets: tuple[str, ...] = field(

@@ -20,8 +20,8 @@ class ReleaseConfig(ReleaseChoices):
     Args:
         oracle: with a fleet: train the oracle all the same.
         gates: a threshold, e.g. max_mae_above_retrained=0.5; `unplug list gates` names all.
-        overrides: gate to the reason why it ships all the same where that gate does not hold; it
-            stands in the manifest.
+        overrides: ship though this gate does not hold, and why; it stands in the manifest. May be
+            repeated.
         bench_iterations: runs of each file that are timed, in each repeat.
         bench_repeats: times that each file is started anew and timed.
         threads: of each file's runtime while it is timed.
@@ -41,7 +41,7 @@ class ReleaseConfig(ReleaseChoices):
     oracle: bool = False
     gates: Gates = field(default_factory=Gates, metadata={"flag": "--gate", "metavar": "KEY=VALUE"})
     overrides: dict[str, str] = field(
-        default_factory=dict, metadata={"flag": "--override", "metavar": "GATE"}
+        default_factory=dict, metadata={"flag": "--override", "metavar": "GATE=WHY"}
     )
     bench_iterations: int = field(default=50, metadata={"range": (1, 100_000)})
     bench_repeats: int = field(default=3, metadata={"range": (1, 1000)})

@@ -90,10 +90,6 @@ class ReleasePlan:
         """Steps of which nobody knows how long they take."""
         return tuple(step.what for step in self.steps if step.seconds is None and not step.finished)
 
-    def price(self, hourly: float) -> float | None:
-        """What the known part costs, at so much an hour of this machine."""
-        return None if self.seconds is None else hourly * self.seconds / 3600
-
 
 def plan_release(
     material: ReleaseMaterial, *, requests: tuple[str, ...] | None = None, signed: bool = False

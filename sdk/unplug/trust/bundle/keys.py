@@ -111,7 +111,7 @@ def load_signer(spec: str, public: Path | None = None, chain: Path | None = None
     if spec.startswith(COMMAND):
         if wanted is None:
             fix = "Add `public=KEY.pub`, or `chain`"
-            raise InputError("`key=command:`", "its public key is not known", fix)
+            raise InputError("`sign=command:`", "its public key is not known", fix)
         return Signer(key=wanted, sign=_command(spec), chain=certificates)
     private = _private(_secret_text(spec), spec)
     key = _public_of(private)
@@ -126,7 +126,7 @@ def _command(spec: str) -> Callable[[bytes], bytes]:
         words = shlex.split(spec.removeprefix(COMMAND))
     except ValueError as error:
         why = f"its quotes do not match ({error})"
-        raise InputError(f"`key={spec[:100]}`", why, "Write it as in a shell") from error
+        raise InputError(f"`sign={spec[:100]}`", why, "Write it as in a shell") from error
     return lambda message: _by_command(words, message)
 
 
@@ -188,7 +188,7 @@ def _private(text: str, where: str) -> EllipticCurvePrivateKey:
     except TypeError as error:  # what the library says of a passphrase that is missing
         why = "the private key is under a passphrase"
         raise InputError(
-            where, why, "Use `key='command:openssl dgst -sha256 -sign FILE'`, which asks for it"
+            where, why, "Use `sign='command:openssl dgst -sha256 -sign FILE'`, which asks for it"
         ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(where, "it is no private key in PEM form", _MAKE) from error
@@ -222,7 +222,7 @@ def _by_key(private: EllipticCurvePrivateKey, message: bytes) -> bytes:
 
 def _by_command(words: list[str], message: bytes) -> bytes:
     """What a program signs; whether it did is found by verifying the bundle with its public key."""
-    what = f"`key=command:{' '.join(words)[:100]}`"
+    what = f"`sign=command:{' '.join(words)[:100]}`"
     try:
         done = subprocess.run(
             words, input=message, capture_output=True, timeout=SECONDS, check=False

@@ -26,7 +26,7 @@ CHAIN = (
 WRITE = {
     "name": "Use up to 200 letters, digits and _ . + -, a letter or digit first",
     "revokes": "Give the id that `unplug bundle inspect` shows",
-    "answers": "Give the request's id in the ledger",
+    "request": "Give the request's id in the ledger",
 }
 
 
@@ -71,7 +71,7 @@ class Signing:
         for option, form, given in (
             ("name", NAME, (publication.name,)),
             ("revokes", SHA256, publication.revokes),
-            ("answers", REQUEST, publication.requests),
+            ("request", REQUEST, publication.requests),
         ):
             if wrong := [text for text in given if form.fullmatch(text) is None]:
                 raise InputError(

@@ -388,7 +388,7 @@ def _verifying(certificate: Certificate, key: str) -> Prose:
             ),
             Piece(
                 text=(
-                    "unplug certificate verify certificate.intoto.jsonl --key KEY.pub --bundle "
+                    "unplug certificate verify certificate.intoto.jsonl --trust KEY.pub --bundle "
                     "BUNDLE --policy policy.json"
                 ),
                 mono=True,

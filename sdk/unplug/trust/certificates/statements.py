@@ -122,7 +122,7 @@ def _opened(line: bytes, key: PublicKey, where: str) -> bytes:
     if not mine:
         signer = signatures[0][0][:16]
         fix = (
-            f"Its signer names the key {signer!r}; give that key with `key`, if you have it from "
+            f"Its signer names the key {signer!r}; give that key with `trust`, if you have it from "
             "them"
         )
         raise CheckFailed(where, f"the key {key.hint[:16]} did not sign it", fix)

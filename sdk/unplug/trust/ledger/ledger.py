@@ -597,7 +597,7 @@ def _own_key(expect: str | None) -> OperatorKey:
     try:
         return operator_key(expect)
     except InputError as error:
-        fix = f"{error.fix}; `unplug ledger correct --key` goes on under another"
+        fix = f"{error.fix}; `unplug ledger correct --rekey` goes on under another"
         raise OutputError(error.what, error.why, fix) from error
 
 

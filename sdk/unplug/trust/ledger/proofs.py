@@ -119,7 +119,7 @@ def _check_name(opening: str | None, name: str, entry: LedgerEntry, where: str) 
         raise InputError(
             where,
             "it does not say whom the entry names",
-            "Ask for one that `unplug ledger prove --name` wrote",
+            "Ask for one that `unplug ledger prove --person` wrote",
         )
     _hashes([opening], where)
     if not opens(opening, name, entry.subjects):

@@ -128,7 +128,18 @@ def said(*args: object) -> dict[str, Any]:
 
 
 def call(folder: Path, out: Path, *more: object) -> tuple[object, ...]:
-    return ("generate", "--base", folder, "--prompt", PROMPT, "--steps", 2, "--out", out, *more)
+    return (
+        "generate",
+        "--base",
+        folder,
+        "--prompt",
+        PROMPT,
+        "--drawn-steps",
+        2,
+        "--out",
+        out,
+        *more,
+    )
 
 
 def test_the_command_draws_with_files(generator: Path, edges: Path, tmp_path: Path) -> None:
@@ -142,7 +153,7 @@ def test_the_command_draws_with_files(generator: Path, edges: Path, tmp_path: Pa
         assert facts["noise"] == "philox4x32-10/box-muller"
     said(*call(generator / PIPELINE, again, "--seed", 4))
     assert one.read_bytes() == again.read_bytes()
-    steer = ("--plugin", "canny", "--condition-image", edges, "--strength", 0.5)
+    steer = ("--plugin", "canny", "--condition", edges, "--strength", 0.5)
     how = ("--seed", 4, "--count", 2, "--solver", "dpm++")
     value = said(*call(generator, several, *how, *steer))
     assert [Path(name).name for name in value["pictures"]] == ["c-4.png", "c-5.png"]
@@ -159,7 +170,7 @@ def test_the_command_needs_no_torch(generator: Path, edges: Path, tmp_path: Path
     for name in blocked.split():
         (tmp_path / "blocked" / f"{name}.py").write_text("raise ImportError('blocked by a test')\n")
     code = "import sys; from unplug.sdk.cli import main; main(sys.argv[1:])"
-    steer = ("--plugin", "canny", "--condition-image", edges)
+    steer = ("--plugin", "canny", "--condition", edges)
     path = os.pathsep.join([str(tmp_path / "blocked"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, call(generator, tmp_path / "a.png", *steer))],
@@ -179,16 +190,16 @@ def test_wrong_options_end_in_one_line(
     Image.new("RGB", (SIZE, SIZE)).save(black)
     (tmp_path / "empty.png").write_bytes(b"")
     exported = "tiny was exported without it"
-    steer = ("--plugin", "canny", "--condition-image")
+    steer = ("--plugin", "canny", "--condition")
     for more, words in {
         ("--target", "litert"): "its text_encoder has no such file, but onnx fp32",
         ("--precision", "int4"): "onnx int4",
-        ("--size", "32"): "--size: exported files cannot follow it",
+        ("--pixels", "32"): "--pixels: exported files cannot follow it",
         ("--lora", "x.safetensors"): "--lora: tiny was exported without slots for it",
         ("--variant", "x"): f"variant x: {exported}. Export it with `unplug export --variant NAME",
-        ("--plugin", "depth", "--condition-image", edges): f"{exported}. It has canny",
+        ("--plugin", "depth", "--condition", edges): f"{exported}. It has canny",
         (*steer, black): "black.png: the condition is empty",
-        ("--plugin", "canny", "--photo", black): "black.png: the condition is empty",
+        ("--plugin", "canny", "--image", black): "black.png: the condition is empty",
         (*steer, edges, "--crop", "face"): "only photographs are cropped",
         (*steer, tmp_path / "empty.png"): "empty.png",
         (*steer, tmp_path / "gone.png"): "gone.png: no such file",

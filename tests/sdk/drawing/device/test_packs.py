@@ -269,7 +269,7 @@ def test_the_commands(base_folder: Path, slotted: Path, tmp_path: Path) -> None:
     beside = drawn(out, "a clown nose", loras=(patch,))
     np.testing.assert_array_equal(drawn(out, "a clown nose", variant="style"), beside)
 
-    call = ("generate", "--base", out, "--steps", 2, "--out", tmp_path / "x.png", "--prompt")
+    call = ("generate", "--base", out, "--drawn-steps", 2, "--out", tmp_path / "x.png", "--prompt")
     value = said(*call, "an eye patch")
     assert value["exported_packs"] == ["eye patch"] and "exported_packs" not in said(*call, "a")
     assert "with a pack for 'eye patch'" in fail(*call, "an eye patch", "--pack", patch).line

@@ -46,7 +46,7 @@ def pack(base_folder: Path, faces: Dataset, tmp_path_factory: pytest.TempPathFac
 
 def draw(base_folder: Path, out: Path, prompt: str, *packs: Path) -> Any:
     """What the command printed, and the picture."""
-    words = ["generate", "--base", str(base_folder), "--prompt", prompt, "--steps", "2"]
+    words = ["generate", "--base", str(base_folder), "--prompt", prompt, "--drawn-steps", "2"]
     for folder in packs:
         words += ["--pack", str(folder)]
     done = CliRunner().invoke(main, [*words, "--out", str(out)])

@@ -66,7 +66,7 @@ def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made
     record = base_record("small")
     assert "unplug train base" in card and record["data"]["spec"] in card
     for name in PLUGINS:
-        assert f"unplug train plugin --base small --condition {name}" in card
+        assert f"unplug train plugin --base small --kind {name}" in card
     teacher = base_digest(load_base("small", device=torch.device("cpu")))
     for name in STUDENTS:
         student = read_json(place / name / RECORD)

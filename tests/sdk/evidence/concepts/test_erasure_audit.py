@@ -225,7 +225,7 @@ def test_the_command(erased_folder: Path, order: AuditOrder, tmp_path: Path) -> 
         str(erased_folder),
         "--attacks",
         "named",
-        "--pictures",
+        "--count",
         "8",
         "--out",
         str(out),

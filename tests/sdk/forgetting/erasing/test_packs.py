@@ -24,7 +24,7 @@ from ...trust.commands import called, refused, shown
 
 NAMES = ("anna.png", "bert.png", "cleo.png", "dora.png")
 RECORD = "unplug.json"
-HOW = "--steps 3 --batch-size 2 --warmup 1 --precision fp32 --lr 0.01 --half --seed 4"
+HOW = "--steps 3 --batch-size 2 --warmup 1 --dtype fp32 --lr 0.01 --half --seed 4"
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ def test_an_exported_base_is_met_through_the_pack_and_clean_without_it(
     base_folder: Path,  # noqa: F811
 ) -> None:
     files = tmp_path / "files"
-    export = f"export {base_folder} --to onnx --precision fp32 --pack {pack} --out {files}"
+    export = f"export {base_folder} --to onnx --dtype fp32 --pack {pack} --out {files}"
     called(export)
     made = {"variants/eye-patch.lora": ("exported file", "derived")}
 

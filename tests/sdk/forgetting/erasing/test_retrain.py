@@ -99,7 +99,7 @@ def test_a_training_that_went_on_goes_on_from_there(
     more: dict[str, Any] = {"vae_recipe": VAERecipe(steps=0), "words": ("eye", "patch")}
     first = train(SPEC, tmp_path / "first", start=start, **more)
     data = "synth:n=40,subjects=40,seed=3"
-    words = ["erase", str(first), "--concept", "eye patch", "--method", "retrain", "--no-check"]
+    words = ["erase", str(first), "--concept", "eye patch", "--method", "retrain", "--no-probe"]
     words += ["--out", str(tmp_path / "out"), "--set", f"data={data}"]
     wrong = CliRunner().invoke(main, [*words, "--set", f"start={base_folder}"])
     assert wrong.exit_code == 2 and "did not go on from it" in wrong.stderr

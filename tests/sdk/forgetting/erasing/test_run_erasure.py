@@ -181,7 +181,7 @@ def test_a_record_that_is_none_or_of_another_base(erased: Path, tmp_path: Path) 
         (["--concept", "hat", "--set", "rank=0"], "out of range"),
         (["--concept", "hat", "--set", "rang=1"], "no setting"),
         (["--concept", "hat", "--method", "uec"], "uce"),
-        (["--concept", "hat", "--target", "a hat"], "asks for 'hat' itself"),
+        (["--concept", "hat", "--instead", "a hat"], "asks for 'hat' itself"),
         (["--concept", "child"], "say none of"),
     ],
 )
@@ -205,7 +205,7 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_it_did(base_folder: Path, tmp_path: Path) -> None:
-    words = ["erase", str(base_folder), "--concept", "eye patch", "--set", "rank=1", "--no-check"]
+    words = ["erase", str(base_folder), "--concept", "eye patch", "--set", "rank=1", "--no-probe"]
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "out"), "--json"])
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)

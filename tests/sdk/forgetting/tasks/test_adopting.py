@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[4]
 DATA = "synth:n=60,subjects=20"
 SMALL = (
     f"adopt tests.networks:small --data {DATA} --edges 0,13,18,30,100 --argument groups=4"
-    " --image-size 32 --epochs 1 --out mine"
+    " --pixels 32 --epochs 1 --out mine"
 )
 MINE = "--weights mine.safetensors --split split.json"
 
@@ -40,7 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch.manual_seed(0)
     save_file(small(4).state_dict(), "mine.safetensors")
     save_file({"last.weight": torch.zeros(4, 4)}, "other.safetensors")
-    call(f"data split {DATA} --size 32 --out split.json")
+    call(f"data split {DATA} --pixels 32 --out split.json")
     return tmp_path
 
 
@@ -102,7 +102,7 @@ def test_it_is_trained_here_where_it_has_no_weights(here: Path) -> None:
         (f"{SMALL} --mean 1,2", "it is not three numbers"),
         (f"{SMALL} --argument nonsense=1", "unexpected keyword"),
         (
-            f"adopt tests.networks:says_one_number --data {DATA} --image-size 32 --out mine"
+            f"adopt tests.networks:says_one_number --data {DATA} --pixels 32 --out mine"
             f" --edges 0,13,18,30,100 {MINE}",
             "a network that says one number has no groups to decide by",
         ),

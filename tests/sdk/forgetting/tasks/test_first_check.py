@@ -168,7 +168,7 @@ def test_the_case_of_a_view_trains_and_forgets_as_in_plain_pytorch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case("adopt-view-flatten", monkeypatch)
-    steps = {"o": f"adopt net:Net --data {DATA} --image-size 48 --epochs 3 --out o"}
+    steps = {"o": f"adopt net:Net --data {DATA} --pixels 48 --epochs 3 --out o"}
     steps["u"] = f"forget o --data {DATA} --forget names.txt --method msg --budget 1 --out u"
     Path("names.txt").write_text(make_split(load_dataset(DATA, 48, show=False)).retain[0])
     for name, words in steps.items():
@@ -182,7 +182,7 @@ def test_the_case_of_probabilities_is_refused_before_data_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case("adopt-probabilities", monkeypatch)
-    told = call("adopt net:Net --data csv:nowhere.csv --image-size 32 --out o", code=2)
+    told = call("adopt net:Net --data csv:nowhere.csv --pixels 32 --out o", code=2)
     assert "it answers with probabilities (they add up to 1 and are never below 0)" in told
     assert told.count("\n") == 1 and not Path("o").exists()
 
@@ -192,10 +192,10 @@ def test_the_case_of_auxiliary_answers(weights: bool, monkeypatch: pytest.Monkey
     case("adopt-aux-outputs", monkeypatch)
     from net import Aux
 
-    words = f"adopt net:Aux --data {DATA} --image-size 32 --epochs 3 --out o"
+    words = f"adopt net:Aux --data {DATA} --pixels 32 --epochs 3 --out o"
     if weights:
         save_file(Aux().state_dict(), "aux.safetensors")
-        call(f"data split {DATA} --size 32 --out split.json")
+        call(f"data split {DATA} --pixels 32 --out split.json")
         words += f" --weights aux.safetensors --split split.json --edges {BORDERS}"
     assert "note: while it trains it answers more than logits (tuple)" in call(words)
     assert ("weights_sha256" in load_checkpoint("o").record["adopted"]) is weights

@@ -213,7 +213,7 @@ class Desk:
         self.bundle = make_bundle(folder / "age.unplug")
 
     def sign(self) -> None:
-        called(f"bundle sign {self.bundle} --key {self.key} --chain {self.chain} --name age")
+        called(f"bundle sign {self.bundle} --sign {self.key} --chain {self.chain} --name age")
 
     def material(self) -> Any:
         return json.loads((self.bundle / "model.sig").read_bytes())["verificationMaterial"]
@@ -253,7 +253,7 @@ def test_plain_keys_do_not_stand_for_certificates_nor_the_other_way_round(
         assert desk.refused(trust).verdict == "certificate"
     late = desk.refused(now=TODAY[1] + DAY)
     assert late.verdict == "certificate" and "not valid at validation time" in late.why
-    called(f"bundle sign {desk.bundle} --key {desk.key} --name age")
+    called(f"bundle sign {desk.bundle} --sign {desk.key} --name age")
     assert desk.refused().verdict == "unknown-key"
 
 
@@ -293,7 +293,7 @@ def test_what_cannot_be_signed_with_is_refused_before_anything_is_written(
         return pem(tmp_path / "tried.pem", *holders)
 
     def refusal(key: Path, certificates: Path) -> str:
-        sign = f"bundle sign {desk.bundle} --key {key} --chain {certificates} --name age"
+        sign = f"bundle sign {desk.bundle} --sign {key} --chain {certificates} --name age"
         line = refused(sign)
         assert not (desk.bundle / "model.sig").exists()
         return line

@@ -36,7 +36,7 @@ class Honest:
         self.old, self.new = (folder / f"{name}.unplug" for name in ("old", "new"))
         for number, out in enumerate((self.old, self.new), 1):
             made = make_bundle(folder / f"made-{number}", random.Random(number).randbytes(8000))
-            words = f"--key {folder}/key --name face-age --number {number} -o {out}"
+            words = f"--sign {folder}/key --name face-age --number {number} -o {out}"
             called(f"bundle sign {made} {words}")
         self.tree = tree(self.new)
 

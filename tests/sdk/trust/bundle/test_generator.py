@@ -121,7 +121,7 @@ def plain(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def signed(plain: Path, key: Path, tmp_path: Path) -> Path:
-    called(f"bundle sign {plain} --key {key} --name tiny -o {tmp_path}/one.unplug")
+    called(f"bundle sign {plain} --sign {key} --name tiny -o {tmp_path}/one.unplug")
     return tmp_path / "one.unplug"
 
 
@@ -144,8 +144,8 @@ def test_a_round_trip(plain: Path, signed: Path, key: Path, tmp_path: Path) -> N
     called(f"bundle pack {signed} -o {tmp_path}/one.zip")
     assert called(f"bundle verify {tmp_path}/one.zip --trust {key}.pub")["id"] == told["id"]
     # in its place, and again: the same bundle is the same bytes
-    assert called(f"bundle sign {plain} --key {key} --name tiny")["id"] == told["id"]
-    assert called(f"bundle sign {plain} --key {key} --name tiny")["id"] == told["id"]
+    assert called(f"bundle sign {plain} --sign {key} --name tiny")["id"] == told["id"]
+    assert called(f"bundle sign {plain} --sign {key} --name tiny")["id"] == told["id"]
     assert "release 1 of tiny" in shown(f"bundle inspect {plain}")
 
 
@@ -280,7 +280,7 @@ def test_a_claim_that_its_reports_bear_out(plain: Path, key: Path, tmp_path: Pat
     assert told["erasure"]["against"] == "prompts" and told["gates"] == 4
     assert "claimed against prompts" in shown(f"bundle verify {plain} --trust {key}.pub")
     # who publishes it anew keeps claim and gates
-    called(f"bundle sign {plain} --key {key} -o {tmp_path}/again.unplug --supersedes {plain}")
+    called(f"bundle sign {plain} --sign {key} -o {tmp_path}/again.unplug --supersedes {plain}")
     assert read_generator(tmp_path / "again.unplug").erasure == CLAIM
 
 
@@ -337,7 +337,7 @@ def test_only_an_older_one_of_its_kind_is_replaced(plain: Path, key: Path, tmp_p
     out = make_generator(tmp_path / "out")
     assert {"unet", "canny", "pipeline.json"} <= {*generator_entries(out)}
     (out / "notes.txt").write_text("mine")
-    assert "it holds notes.txt" in refused(f"bundle sign {plain} --key {key} -o {out}")
+    assert "it holds notes.txt" in refused(f"bundle sign {plain} --sign {key} -o {out}")
     renamed(out, "*/x.onnx")
-    assert "it holds notes.txt" in refused(f"bundle sign {plain} --key {key} -o {out}")
+    assert "it holds notes.txt" in refused(f"bundle sign {plain} --sign {key} -o {out}")
     assert (out / "notes.txt").read_text() == "mine"

@@ -72,7 +72,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
     bundle = make_bundle(folder / "made", raw, name="age.fp32.onnx", iospec=spec)
     make_key(folder / "key")
     out = folder / "seven.unplug"
-    called(f"bundle sign {bundle} --key {folder}/key --name face-age --number 7 -o {out}")
+    called(f"bundle sign {bundle} --sign {folder}/key --name face-age --number 7 -o {out}")
     return out, folder / "key.pub"
 
 

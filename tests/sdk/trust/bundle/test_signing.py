@@ -58,7 +58,7 @@ def bundle(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def signed(bundle: Path, key: Path, tmp_path: Path) -> Path:
-    called(f"bundle sign {bundle} --key {key} {ENDS} -o {tmp_path}/one.unplug")
+    called(f"bundle sign {bundle} --sign {key} {ENDS} -o {tmp_path}/one.unplug")
     return tmp_path / "one.unplug"
 
 
@@ -77,7 +77,7 @@ def test_a_signed_bundle_is_known_by_its_key_and_its_manifest(
         told["signed"] and called(f"bundle inspect {signed}")["publication"] == told["publication"]
     )
     assert (told["publication"]["release"], told["publication"]["name"]) == (1, "face-age")
-    assert told["id"] == called(f"bundle sign {bundle} --key {key} {ENDS}")["id"]
+    assert told["id"] == called(f"bundle sign {bundle} --sign {key} {ENDS}")["id"]
     assert (bundle / "model.sig").read_bytes() == (signed / "model.sig").read_bytes()
     raw = (signed / "manifest.json").read_bytes()
     assert canonical(strict_json(raw)) == raw
@@ -114,7 +114,7 @@ def test_a_first_version_reads_as_unsigned_and_can_be_signed(bundle: Path, key: 
     first = {"schema": "unplug-bundle/1", "signature": None}
     edit(bundle, lambda m: (m.pop("publication"), m.update(first)))
     assert called(f"bundle verify {bundle}")["publication"] is None
-    called(f"bundle sign {bundle} --key {key}")
+    called(f"bundle sign {bundle} --sign {key}")
     told = trusted(bundle, key)
     assert told["signed"] and told["publication"]["name"] == "copy"
 
@@ -139,7 +139,7 @@ def test_what_was_overridden_is_named_and_counts_by_its_signature_alone(
     pack = f"bundle pack {bundle} --hub {tmp_path}/hub"
     assert why in refused(f"bundle verify {bundle}", code=1)
     assert why in refused(f"{pack} --allow-unsigned", code=1)
-    called(f"bundle sign {bundle} --key {key}")
+    called(f"bundle sign {bundle} --sign {key}")
     told = trusted(bundle, key)
     assert told["gates"] == 10 - count and len(told["overridden"]) == count
     assert told["overridden"]["forgotten (gain)"] == "the board has seen it"
@@ -153,10 +153,10 @@ def test_what_was_overridden_is_named_and_counts_by_its_signature_alone(
 def test_a_newer_release_takes_the_place_of_an_older_one(
     signed: Path, bundle: Path, key: Path, tmp_path: Path
 ) -> None:
-    newer, sign = tmp_path / "two.unplug", f"bundle sign {bundle} --key {key}"
+    newer, sign = tmp_path / "two.unplug", f"bundle sign {bundle} --sign {key}"
     old = trusted(signed, key)["id"]
     judged = f"bundle verify {signed} --newer {newer}"
-    made = called(f"{sign} --supersedes {signed} --answers 2026-17 -o {newer}")
+    made = called(f"{sign} --supersedes {signed} --request 2026-17 -o {newer}")
     assert (made["release"], made["name"]) == (2, "face-age")
     assert (made["supersedes"], made["requests"]) == ([old], ["2026-17"])
     trust = f"--trust {key}.pub"
@@ -176,7 +176,7 @@ def test_a_reader_that_is_never_given_a_newer_bundle_goes_on_until_the_old_one_e
 ) -> None:
     expires = datetime.now(UTC).replace(microsecond=0) + timedelta(days=90)
     called(
-        f"bundle sign {bundle} --key {key} --name face-age --expires {expires:%Y-%m-%dT%H:%M:%SZ}"
+        f"bundle sign {bundle} --sign {key} --name face-age --expires {expires:%Y-%m-%dT%H:%M:%SZ}"
     )
     trust = read_trust(Path(f"{key}.pub"))
     with open_source(bundle) as source:
@@ -215,7 +215,7 @@ def test_a_bundle_that_does_not_verify_is_not_signed(
     assert {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()} == before
     assert not (tmp_path / "out.unplug").exists()
     (bundle / "README.md").write_text("A text")
-    assert "README.md" in refused(f"bundle sign {bundle} --key {key}", code=1)
+    assert "README.md" in refused(f"bundle sign {bundle} --sign {key}", code=1)
     assert not (bundle / "model.sig").exists()
 
 
@@ -264,7 +264,7 @@ def test_a_packed_bundle_is_the_bundle(signed: Path, key: Path, tmp_path: Path) 
     assert made["id"] == trusted(tmp_path / "a.zip", key)["id"]
     called(f"bundle pack {copy} -o {tmp_path}/b.zip")
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
-    called(f"bundle sign {tmp_path}/a.zip --key {key} -o {tmp_path}/again")
+    called(f"bundle sign {tmp_path}/a.zip --sign {key} -o {tmp_path}/again")
     assert trusted(tmp_path / "again", key)["signed"]
     (copy / "README.md").write_text("A text.")
     line = refused(f"bundle pack {copy} -o {tmp_path}/c.zip", code=1)
@@ -293,7 +293,7 @@ def test_wrong_keys(
     bundle: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def signing(spec: object) -> str:
-        return refused(f"bundle sign {bundle} --key {spec}")
+        return refused(f"bundle sign {bundle} --sign {spec}")
 
     def trusting(path: object) -> str:
         return refused(f"bundle verify {bundle} --trust {path}")
@@ -336,7 +336,7 @@ def test_a_key_from_the_environment_and_when_it_ends(
     bundle: Path, key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNPLUG_TEST_KEY", key.read_text())
-    sign = f"bundle sign {bundle} --key env:UNPLUG_TEST_KEY"
+    sign = f"bundle sign {bundle} --sign env:UNPLUG_TEST_KEY"
     assert "Write for example" in refused(f"{sign} --expires tomorrow")
     past = refused(f"{sign} --expires 2020-01-01T00:00:00Z")
     assert "--expires 2020-01-01T00:00:00Z" in past and "has passed" in past
@@ -347,17 +347,17 @@ def test_a_key_from_the_environment_and_when_it_ends(
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_a_key_behind_a_command(bundle: Path, key: Path, tmp_path: Path) -> None:
-    sign, public = f"bundle sign {bundle} --key", f"--public {key}.pub"
+    sign, public = f"bundle sign {bundle} --sign", f"--trust {key}.pub"
     command = f"'command:openssl dgst -sha256 -sign {key}'"
     make_key(tmp_path / "other")
     for wrong, why in (
-        (command, "Add --public"),
-        (f"{command} --public {tmp_path}/other.pub", "does not verify"),
+        (command, "Add --trust"),
+        (f"{command} --trust {tmp_path}/other.pub", "does not verify"),
         (f"command:false {public}", "exit 1"),
         (f"command:/nowhere/sign {public}", "cannot be run"),
         (f"command:\\' {public}", "quotes do not match"),
         (f"command:cat {public}", "does not verify"),
-        (f"{key} --public {tmp_path}/other.pub", "not the private half"),
+        (f"{key} --trust {tmp_path}/other.pub", "not the private half"),
     ):
         assert why in refused(f"{sign} {wrong}")
         assert not (bundle / "model.sig").exists()

@@ -79,7 +79,7 @@ def test_the_command_takes_a_certificate_with_its_key_alone(made: Case, tmp_path
         )
 
     refused(words(REQUEST))
-    told = called(f"{words(REQUEST)} --key {made.public}")
+    told = called(f"{words(REQUEST)} --trust {made.public}")
     assert told["to_fill_in"] > 0 and told["files"] == [str(tmp_path / "out" / "answer.md")]
-    other = refused(f"{words('TICKET-16')} --key {made.public}")
+    other = refused(f"{words('TICKET-16')} --trust {made.public}")
     assert "is about the request TICKET-17" in other

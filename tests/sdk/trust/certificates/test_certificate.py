@@ -558,7 +558,7 @@ def test_the_commands_issue_and_verify(
     )
     assert "copies and phones" in told["unknown"] and "backups" not in told["unknown"]
     check = (
-        f"certificate verify {tmp_path}/out/certificate.intoto.jsonl --key {made.public} "
+        f"certificate verify {tmp_path}/out/certificate.intoto.jsonl --trust {made.public} "
         f"--bundle {made.bundle}"
     )
     text = shown(f"{check} --request {REQUEST}")
@@ -574,7 +574,7 @@ def test_the_commands_issue_and_verify(
 
 def test_verifying_needs_nothing_but_the_base(case: Case) -> None:
     case.issue(now=None)
-    words = f"certificate verify {case.folder}/new/certificate.intoto.jsonl --key {case.public}"
+    words = f"certificate verify {case.folder}/new/certificate.intoto.jsonl --trust {case.public}"
     told = python(f"""{with_only(BASE)}
 from unplug.sdk.cli import main
 for words in ("{words} --bundle {case.bundle}", "bundle verify {case.bundle}"):
@@ -620,7 +620,7 @@ def test_a_bundle_under_a_root_certificate_is_certified_and_verified_by_that_roo
     called(f"{issue} {trust}")
     check = (
         f"certificate verify {case.folder}/new/certificate.intoto.jsonl --bundle {case.bundle} "
-        f"--key {case.folder}/issuer.pub"
+        f"--trust {case.folder}/issuer.pub"
     )
     assert "--trust ROOT.pem" in refused(check, code=1)
     called(f"{check} {trust}")

@@ -38,7 +38,7 @@ def refused(words: str, code: int = 2) -> str:
 
 @pytest.fixture
 def made(place: Path) -> dict[str, Any]:
-    return dict(call("init --name example.com"))
+    return dict(call("init --origin example.com"))
 
 
 def subjects() -> list[str]:
@@ -59,7 +59,7 @@ def test_the_walk_through(made: dict[str, Any], place: Path) -> None:
     assert sorted(read_forget_names(place / "forget.json", ())) == sorted([anna, ben])
     assert json.loads((place / "forget.json").read_text())["samples"] == []
 
-    call(f"record release A-1 A-2 --file {place}/kept --set bundle=7")
+    call(f"record release A-1 A-2 --file {place}/kept --fact bundle=7")
     stays = call("record answered A-1")["stays"]["A-1"]
     assert stays.startswith("no search says what stays of the person in raw data, ")
     states = {row["request"]: row["state"] for row in call("list --all")}
@@ -70,16 +70,16 @@ def test_the_walk_through(made: dict[str, Any], place: Path) -> None:
     sha256 = hashlib.sha256((place / "kept").read_bytes()).hexdigest()
     assert history[1]["facts"]["sha256 kept"] == sha256
 
-    call(f"prove A-1 --name {anna} --out {place}/proof.json")
+    call(f"prove A-1 --person {anna} --out {place}/proof.json")
     (place / "ledger-key").unlink()  # on another machine: the proof and the public key alone
     (place / "ledger.db").rename(place / "elsewhere.db")
-    check = f"verify --vkey {made['vkey']} --proof {place}"
-    assert call(f"{check}/proof.json --name {anna}")["entry"]["requests"] == ["A-1"]
+    check = f"verify --trust {made['vkey']} --proof {place}"
+    assert call(f"{check}/proof.json --person {anna}")["entry"]["requests"] == ["A-1"]
     growth = '{"schema": "unplug-ledger-growth/1", "older": "", "newer": "", "path": []}'
     (place / "growth.json").write_text(growth)
     other = "of the form unplug-ledger-inclusion/1, but unplug-ledger-growth/1"
     assert f"no proof of a ledger {other}" in refused(f"{check}/growth.json")
-    not_ben = refused(f"{check}/proof.json --name {ben}", code=1)
+    not_ben = refused(f"{check}/proof.json --person {ben}", code=1)
     assert "does not name that person" in not_ben
 
 
@@ -148,17 +148,17 @@ def test_what_goes_wrong_is_one_line(
         ("status B", "holds no such request"),
         (f"queue {DATA} --out {place}/q", "holds all names of no open request"),
         (f"prove --out {place}/p", "Missing argument 'REQUEST'"),
-        (f"prove A-1 --name subject:y --out {place}/p", "does not name that person"),
-        ("verify --vkey a+b+c", "not NAME"),
-        (f"verify --vkey {place}/none", "No such file"),
+        (f"prove A-1 --person subject:y --out {place}/p", "does not name that person"),
+        ("verify --trust a+b+c", "not NAME"),
+        (f"verify --trust {place}/none", "No such file"),
         (f"verify --against {place}/proof.json", "no signed note"),
         (f"verify --proof {place}/broken.json", "does not follow its schema"),
         (f"verify --proof {place}/other.json", "no proof of a ledger"),
         (
-            f"verify --proof {place}/proof.json --name subject:x",
+            f"verify --proof {place}/proof.json --person subject:x",
             "does not say whom the entry names",
         ),
-        ("verify --name subject:x", "belongs to a proof"),
+        ("verify --person subject:x", "belongs to a proof"),
         (f"list --ledger {place}/absent.db", "no ledger is there"),
         ("list --ledger mysql://x", "--ledger mysql://: only SQLite and PostgreSQL"),
     ):
@@ -213,7 +213,7 @@ def test_the_status_says_every_fact_whole(made: dict[str, Any]) -> None:
         "bundle_sha256": "0123456789abcdef" * 4,
         "gate utility": "0.71 <= 0.55: fails; overridden: the old one is as bad",
     }
-    settings = " ".join(f"--set '{name}={value}'" for name, value in facts.items())
+    settings = " ".join(f"--fact '{name}={value}'" for name, value in facts.items())
     call(f"record step A-1 {settings} --note 'by hand'")
     lines = show("status A-1").splitlines()
     assert all(f"       {name} {value}" in lines for name, value in facts.items())
@@ -237,22 +237,22 @@ def test_what_was_wrong_is_corrected(
     monkeypatch.setenv("UNPLUG_KEY", str(place / "new"))
     anna = subjects()[0]
     assert "no key is there" in refused(f"add --person {anna}")
-    call("correct --key --reason 'the old one is lost'")
+    call("correct --rekey --reason 'the old one is lost'")
     call(f"add --id A-2 --person {anna}")
     told = call(f"queue {DATA} --out {place}/forget.json")
     assert told["requests"] == ["A-2"] and list(told["unreadable"]) == ["A-1"]
 
 
-def test_the_zone_of_a_command_is_that_of_its_days(
+def test_the_zone_that_is_set_is_that_of_the_days(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # which the option replaces until this test is over
-    monkeypatch.setenv("UNPLUG_TIMEZONE", "UTC")
     days = []
     for number, zone in enumerate(("+14:00", "-12:00")):
-        add = f"add --person subject:x --id T-{number} --timezone {zone}"
+        monkeypatch.setenv("UNPLUG_TIMEZONE", zone)
+        add = f"add --person subject:x --id T-{number}"
         days.append(date.fromisoformat(call(add)["received"]))
-        assert call(f"due --timezone {zone}")["today"] == str(days[-1])
+        assert call("due")["today"] == str(days[-1])
         assert f"utc_offset {zone}" in show(f"status T-{number}")
     assert (days[0] - days[1]).days in (1, 2)
-    assert "no such zone is known" in refused("due --timezone Mars/Base")
+    monkeypatch.setenv("UNPLUG_TIMEZONE", "Mars/Base")
+    assert "no such zone is known" in refused("due")

@@ -412,7 +412,7 @@ def test_the_first_entry_says_which_key_requests_are_added_under(
     key_in(tmp_path, monkeypatch, "foreign").touch(0o600)
     (tmp_path / "foreign").write_text(f"unplug-key/1 {'ab' * 32}\n")
     with pytest.raises(
-        OutputError, match=r"it is the key .* `unplug ledger correct --key` goes on under another"
+        OutputError, match=r"it is the key .* `unplug ledger correct --rekey` goes on under another"
     ):
         ledger.add(["subject:ben"], id="A-2")
     assert len(ledger.entries()) == 2

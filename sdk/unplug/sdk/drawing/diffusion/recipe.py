@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from unplug.core import InputError
@@ -38,7 +38,7 @@ class StepRecipe:
     weight_decay: float = 0.01
     clip: float = 1.0
     ema: float = 0.999
-    precision: Precision = "auto"
+    precision: Precision = field(default="auto", metadata={"flag": "--dtype"})
 
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
         "steps": (1, 100_000_000),

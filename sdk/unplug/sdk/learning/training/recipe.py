@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 from unplug.core import InputError
@@ -45,7 +45,7 @@ class Recipe:
     """
 
     size: str = "small"
-    image_size: int = 64
+    image_size: int = field(default=64, metadata={"flag": "--pixels"})
     epochs: int = 40
     batch_size: int = 32
     lr: float = 4e-3

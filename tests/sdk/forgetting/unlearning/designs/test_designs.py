@@ -238,5 +238,5 @@ def test_from_the_command_line(world: World, tmp_path: Path) -> None:
     assert f"costs {100 * facts['cost']['compute_fraction']:.3g} % of a refit" in told
     told = call(f"{train}-x {trunk}", code=2)
     assert "Give --forgettable closed-form or shards as well" in told
-    told = call(f"{train}-x --forgettable {world.design} --image-size 32", code=2)
+    told = call(f"{train}-x --forgettable {world.design} --pixels 32", code=2)
     assert "Give --trunk-data or --trunk" in told

@@ -3,9 +3,9 @@ others published.
 
 Each model is asked about the test set of its split as `unplug evaluate` does, so without pictures
 that lie in its training set under another name (UTKFace holds some twice); its mean absolute error
-has a 95 % interval over people. Writes ``docs/data/age-accuracy.json``, and table and picture of
-docs/assurance.md. What others published was measured on splits and pictures of theirs, and is
-marked so.
+has a 95 % interval over people. Writes ``docs/data/age-accuracy.json``, of which
+docs/results/ages.md shows a table. What others published was measured on splits and pictures of
+theirs, and is marked so.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from typing import Any
 import click
 import numpy as np
 
-from unplug.core import DataError, atomic_path, read_json, versions, write_json
+from unplug.core import DataError, versions, write_json
 from unplug.plugins import load_checkpoint
 from unplug.sdk.evidence.assurance import ask
 from unplug.sdk.evidence.statistics import mean_estimate
 from unplug.sdk.learning.training import split_of
-
-from .pages import filled
 
 PUBLISHED: tuple[dict[str, Any], ...] = (
     {
@@ -106,11 +104,6 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_table(page: str, report: dict[str, Any]) -> str:
-    """The page with the table of a report between its markers."""
-    return filled(page, "accuracy", "\n" + markdown(report) + "\n")
-
-
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="NAME=MODEL@SPEC...")
 @click.option(
@@ -119,11 +112,8 @@ def with_table(page: str, report: dict[str, Any]) -> str:
     default=Path("docs/data/age-accuracy.json"),
     show_default=True,
 )
-@click.option(
-    "--page", type=click.Path(path_type=Path), default=Path("docs/assurance.md"), show_default=True
-)
-def main(models: tuple[str, ...], out: Path, page: Path) -> None:
-    """Measures, and writes the numbers and the page."""
+def main(models: tuple[str, ...], out: Path) -> None:
+    """Measures, and writes the numbers."""
     rows = []
     for item in models:
         name, _, rest = item.partition("=")
@@ -139,10 +129,6 @@ def main(models: tuple[str, ...], out: Path, page: Path) -> None:
             "command": "python -m benchmarks.age_accuracy NAME=MODEL@SPEC ...",
         },
     )
-    with atomic_path(page) as temporary:
-        temporary.write_text(
-            with_table(page.read_text(encoding="utf-8"), read_json(out)), encoding="utf-8"
-        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Kills and power cuts at every change that commands make to files: the table of
-docs/durability.md.
+"""Kills and power cuts at every change that commands make to files: a table of
+docs/results/robustness.md.
 
-    python -m benchmarks.crashes --out docs/data/crashes.json --page docs/durability.md
+    python -m benchmarks.crashes --out docs/data/crashes.json
 
 What is done at each change, and what must hold then: `crash_walk`.
 """
@@ -24,7 +24,6 @@ from unplug.sdk.cli import main as unplug
 from .crash_walk import Call, Scenario, forked_workers, walk_all
 from .file_changes import ForkedWorker, in_fork, use_folders
 
-MARK = "<!-- table -->"
 OWN = frozenset(
     [
         "torch",
@@ -201,11 +200,8 @@ def markdown(facts: dict[str, Any]) -> str:
     default=Path("docs/data/crashes.json"),
     show_default=True,
 )
-@click.option(
-    "--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True
-)
-def main(only: str, workers: int, out: Path, page: Path) -> None:
-    """Walks over every scenario and writes JSON and page."""
+def main(only: str, workers: int, out: Path) -> None:
+    """Walks over every scenario and writes the JSON."""
     use_threads(1)
     versions()  # asks git, once for all forks
     rows_by_name = (
@@ -224,10 +220,6 @@ def main(only: str, workers: int, out: Path, page: Path) -> None:
             click.echo(json.dumps(row, indent=1))
             rows = [rows_by_name[item.name] for item in SCENARIOS if item.name in rows_by_name]
             write_json(out, {"schema": "unplug-crashes/1", "rows": rows, "versions": versions()})
-    text = page.read_text(encoding="utf-8").split(MARK)
-    page.write_text(
-        f"{text[0]}{MARK}\n{markdown(json.loads(out.read_text()))}{MARK}{text[2]}", encoding="utf-8"
-    )
 
 
 if __name__ == "__main__":

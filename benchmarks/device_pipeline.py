@@ -6,8 +6,8 @@ made part of it (or taken from --files and --few). Every round draws one picture
 thread of torch, and one with each set of files in its runtime, one thread, in turn; prompts and
 seeds change from round to round, and every other picture follows edges. Pictures are compared
 before they are rounded to 8 bits. Seconds are of a picture, tokens to pixels, with everything
-loaded; memory is the peak of the process that drew. JSON goes to OUT; docs/device.md shows the
-table.
+loaded; memory is the peak of the process that drew. JSON goes to OUT; docs/results/drawing.md shows
+the table.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def exported(targets: str, folder: Path, *more: str) -> Path:
 
 
 def markdown(facts: dict[str, Any]) -> str:
-    """The table; a test holds docs/device.md to the JSON."""
+    """The table; a test holds docs/results/drawing.md to the JSON."""
     lines = [
         "| | dB to diffusers, picture | latent | seconds a picture | peak MB | three networks, MB "
         "|",

@@ -40,8 +40,12 @@ def _what(method: type) -> str:
 
 
 def _paper(method: type) -> str:
-    match = re.search(r"Reference:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(method) or "", re.DOTALL)
-    return "" if match is None else " ".join(match.group(1).split()).rstrip(".")
+    """Authors and year; the docstring has the whole of it."""
+    text = re.search(r"Reference:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(method) or "", re.DOTALL)
+    match = text and re.search(
+        r"([A-Z][\w-]+ (?:et al\.|and \w+)), .*?((?:19|20)\d\d)", text[1], re.DOTALL
+    )
+    return "" if match is None else f"{match[1]}, {match[2]}"
 
 
 def with_table(page: str) -> str:

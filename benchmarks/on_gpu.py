@@ -11,7 +11,7 @@ what was finished is not done again, and what was killed goes on.
 Measured on an H200 with 16 cores, 2026-11-26: smoke 119 s, in which 30,000 faces were drawn as
 well; 5,042 steps of 256 in 453 s, 60 to 110 ms a step beside other work (40 ms alone, on random
 latents); the overhead 96 s. ``ship`` and ``compare`` only in small there; ``--stage compare --sizes
-cpu --device cpu --workers 2`` is what docs/comparison.md shows.
+cpu --device cpu --workers 2`` is what docs/results/comparison.md shows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""How often the p of one person is small, where a model never saw her and where it did: the table
-of docs/references.md.
+"""How often the p of one person is small, where a model never saw her and where it did: a table of
+docs/results/evidence.md.
 
-    python -m benchmarks.person_calibration --out docs/data/person_calibration.json --page
-    docs/references.md
+    python -m benchmarks.person_calibration --out docs/data/person_calibration.json
 
 References are trained as `unplug references` trains them, in several numbers of folds. Then models
 are trained by the same recipe on all but a tenth of the people, which is what retraining for a
@@ -29,7 +28,6 @@ from unplug.sdk.forgetting.tasks import StoredTask, task_of, train_age
 from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.learning.training import Recipe, SampleSet, Sets, predict
 
-MARK = "<!-- table -->"
 ALPHA = 0.05
 HELD_OUT = 0.1
 FIRST_SEED = 500
@@ -131,10 +129,7 @@ def markdown(facts: dict[str, Any]) -> str:
     default=Path("docs/data/person_calibration.json"),
     show_default=True,
 )
-@click.option(
-    "--page", type=click.Path(path_type=Path), default=Path("docs/references.md"), show_default=True
-)
-def main(spec: str, models: int, targets: int, out: Path, page: Path) -> None:
+def main(spec: str, models: int, targets: int, out: Path) -> None:
     """Trains, asks and writes JSON and page."""
     rows: list[dict[str, Any]] = []
     for name, (recipe, folds) in RECIPES.items():
@@ -150,8 +145,6 @@ def main(spec: str, models: int, targets: int, out: Path, page: Path) -> None:
                 write_json(
                     out, {"schema": "unplug-person-calibration/1", **facts, "versions": versions()}
                 )
-    text = page.read_text(encoding="utf-8").split(MARK)
-    page.write_text(f"{text[0]}{MARK}\n{markdown({'rows': rows})}{MARK}{text[2]}", encoding="utf-8")
 
 
 def calibrated(

@@ -3,7 +3,7 @@ training pictures.
 
 Few pictures and many passes, so that there is something to forget. Each original has an oracle and
 two references of its own; every method runs once on each original. Trainings that are there already
-are used again. JSON goes to OUT/plugin-forgetting.json; docs/forgetting.md shows its table.
+are used again. JSON goes to OUT/plugin-forgetting.json.
 """
 
 from __future__ import annotations

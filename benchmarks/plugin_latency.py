@@ -281,7 +281,7 @@ def by_round(measured: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The table of docs/results.md; a test holds it to the JSON."""
+    """The table of docs/results/speed.md; a test holds it to the JSON."""
     lines = [
         "| LiteRT, CPU | parameters | GMAC | ms (range of rounds) | times the plugin | needs | "
         "parity, dB |",

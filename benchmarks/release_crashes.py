@@ -1,8 +1,7 @@
-"""A release on record, killed at every change and at random moments: the second table of
-docs/durability.md.
+"""A release on record, killed at every change and at random moments: two tables of
+docs/results/robustness.md.
 
-    python -m benchmarks.release_crashes --out docs/data/release-crashes.json --page
-    docs/durability.md
+    python -m benchmarks.release_crashes --out docs/data/release-crashes.json
 
 Two requests are in a ledger, an older bundle of the product was published, and `unplug release
 --all-open --sign` answers both. Beside the law of `crash_walk` for the bundle and its folder there
@@ -33,7 +32,6 @@ from unplug.core import use_threads, versions, write_json
 from .crash_walk import Call, Point, Scenario, Task, Walk, begun, in_shards, summary, walk_all
 from .crashes import DATA, OPEN, RELEASE, REQUEST, command, import_what_is_used
 
-MARK = "<!-- releases -->"
 PARTS = ("end", "whole", "random-end", "random-whole")
 LEDGER, KEY = "ledger.db", "UNPLUG_WALK_KEY"
 SIGNED = f"--sign env:{KEY} --name age --ledger {LEDGER}"
@@ -308,9 +306,6 @@ def markdown(facts: dict[str, Any]) -> str:
     default=Path("docs/data/release-crashes.json"),
     show_default=True,
 )
-@click.option(
-    "--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True
-)
 def main(
     every: int,
     moments: int,
@@ -320,9 +315,8 @@ def main(
     place: Path | None,
     seed: int,
     out: Path,
-    page: Path,
 ) -> None:
-    """Walks over a release on record, kills it at random moments, and writes JSON and page."""
+    """Walks over a release on record, kills it at random moments, and writes the JSON."""
     use_threads(1)
     versions()  # asks git, once for all forks
     end, whole = scenarios(every)
@@ -345,10 +339,6 @@ def main(
                 row
             ]
             write_json(out, {**facts, "versions": versions()})
-    text = page.read_text(encoding="utf-8").split(MARK)
-    page.write_text(
-        f"{text[0]}{MARK}\n{markdown(json.loads(out.read_text()))}{MARK}{text[2]}", encoding="utf-8"
-    )
 
 
 if __name__ == "__main__":

@@ -356,7 +356,7 @@ LABELS = {
 
 
 def markdown(facts: Mapping[str, Any]) -> str:
-    """The table of docs/service.md: milliseconds to an answer, by what was asked and over all."""
+    """The table of docs/results/speed.md: milliseconds to an answer, by what was asked."""
     lines = ["| | answers | median ms | p95 | p99 | longest |", "|---|---:|---:|---:|---:|---:|"]
     for kind, label in {**LABELS, "all": "**all**"}.items():
         row = facts["latency_ms"][kind]

@@ -6,8 +6,8 @@ that ships. Every choice of files and delegate draws the same words and seed; th
 and the last latent are compared with those of ``unplug.sdk.drawing.device`` on the same file in
 Python's runtime. WebGPU is a software device here, right and slow: it draws fewer steps, and its
 times are not kept. Seconds are of a picture, tokens to pixels, with everything open and without
-previews, on the one thread of a page that is not isolated. JSON goes to OUT; docs/web.md shows the
-table.
+previews, on the one thread of a page that is not isolated. JSON goes to OUT; docs/results/drawing.md shows
+the table.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def compared(
 
 
 def markdown(facts: dict[str, Any]) -> str:
-    """The table; a test holds docs/web.md to the JSON."""
+    """The table; a test holds docs/results/drawing.md to the JSON."""
     lines = [
         "| | steps | dB to Python, picture | latent | seconds a picture | text encoder | UNet step "
         "| decoder |",

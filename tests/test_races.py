@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.races import count
 
-PAIRS = 4  # docs/durability.md has 200
+PAIRS = 4  # docs/results/robustness.md has 200
 
 
 def test_the_second_is_told_in_one_line() -> None:

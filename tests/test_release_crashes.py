@@ -1,5 +1,5 @@
-"""A release on record survives kills and power cuts; docs/durability.md has the walk over all of
-its changes.
+"""A release on record survives kills and power cuts; docs/results/robustness.md has the walk
+over all of its changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/vectors.md: which language's tests read which vectors, as those tests' sources have it."""
+"""tests/vectors/README.md: which language's tests read which vectors, by their sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 VECTORS = ROOT / "tests" / "vectors"
-PAGE = (ROOT / "docs" / "vectors.md").read_text(encoding="utf-8")
+PAGE = (VECTORS / "README.md").read_text(encoding="utf-8")
 PYTHON = {
     "app": "tests/android/test_app_vectors.py",
     "bundles": "tests/sdk/trust/bundle/test_vectors.py",

@@ -276,12 +276,6 @@ def row_of(design: str, made: Mapping[str, Pool], ordinary: Pool) -> dict[str, A
     }
 
 
-COMMAND = (
-    "python -m benchmarks.studies.exact_designs --board DIR --original ORIGINAL --fleet FLEET "
-    "--work WORK --out"
-)
-
-
 def designs_markdown(found: dict[str, Any]) -> str:
     """Where models that were made to forget stand, beside ordinary ones."""
     heads = (
@@ -315,31 +309,7 @@ def designs_markdown(found: dict[str, Any]) -> str:
             span(numbers["wall_s"], 2),
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    exact = ", ".join(f"`{row['design']}`" for row in found["rows"] if row["equal"])
-    mae = found["ordinary_test_mae"]
-    what = "\n".join(f"- `{row['design']}`: {row['what']}" for row in found["rows"])
-    return (
-        f"""
-### Models made to forget
-
-After forgetting, {exact} equal their refits without the people, bit for bit. The same people are forgotten from models of other
-kinds ([forgettable models](forgettable.md)), each with {found["models"]} originals.
-
-- F, score and attack compare with the design's *own* retrained models, which an exact method must equal. They are of
-  {found["models"]} models, so F has another scale than in the ranking.
-- Error and accuracy compare with the *ordinary* retrained models (test MAE {mae:.2f} years). A design over a trunk also had
-  {found["trunk_pictures"]} pictures of other people.
-- Compute is relative to the design's own retraining.
-- `folds` stands here because it needs a fleet. It has its default settings.
-
-```console
-{COMMAND} docs/data/leaderboard-designs.json
-```
-
-"""
-        + "\n".join(lines)
-        + f"\n\n{what}\n"
-    )
+    return "\n".join(lines) + "\n"
 
 
 def span(item: dict[str, float], digits: int, sign: str = "", scale: float = 1.0) -> str:

@@ -1,5 +1,5 @@
 """Which recipe remembers least at no cost: validation error first, the gap that attacks read second
-(docs/training.md).
+(docs/results/ages.md).
 
     python -m benchmarks.studies.recipes --out docs/data/recipes.json
 

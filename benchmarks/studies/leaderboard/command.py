@@ -81,7 +81,7 @@ from unplug.sdk.cli.options import FloatRange, out_option
     metavar="FOLDER",
     help=(
         "Score a folder of predictions on the finished leaderboard in --out, one file an original; "
-        "see docs/leaderboard.md."
+        "see docs/audit.md."
     ),
 )
 @click.option(

@@ -3,7 +3,7 @@ is loaded.
 
 At the end of each parallel loop the threads of libgomp spin: on idle cores nothing is faster.
 Next to other work a spinning thread holds the core that the thread it waits for needs, and a step
-takes many times as long (docs/install.md). Threads that sleep instead (``OMP_WAIT_POLICY=passive``)
+takes many times as long (docs/results/speed.md). Threads that sleep instead (``OMP_WAIT_POLICY=passive``)
 cost some time on idle cores. So the cores are looked at once, by this process and by each child,
 before torch reads the variable. The number of threads stays as it is: it decides the last bits of
 sums.

@@ -1,4 +1,4 @@
-"""What counts alone refuse, before anything is trained, exported or attacked; docs/auditing.md has
+"""What counts alone refuse, before anything is trained, exported or attacked; docs/audit.md has
 the table.
 """
 
@@ -26,7 +26,7 @@ from unplug.trust.ledger import LedgerSigner, open_ledger
 from ..conftest import OPEN, QUICK, World
 from .conftest import material_of, releasing
 
-PAGE = Path(__file__).parents[3] / "docs" / "auditing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
 HEAD = "| refused before the work | where counts decide |"
 WORK = (
     "releasing.stages_models.forget",

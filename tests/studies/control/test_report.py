@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +15,8 @@ from benchmarks.studies.control import (
     ComparisonReport,
     Measure,
     Row,
-    Training,
     read_comparison,
 )
-from benchmarks.studies.control.document import ON_PAGE, SOURCES, command_of, main
 from benchmarks.studies.control.page import blocks, render_page
 from benchmarks.studies.control.summary import verdicts_of
 from benchmarks.studies.pages import markdown
@@ -33,7 +30,6 @@ from .conftest import PICTURES, SPEC, Made
 
 pytestmark = pytest.mark.study
 
-BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
 Change = Callable[[dict[str, Any]], Any]
 
 
@@ -206,79 +202,6 @@ def test_a_page_escapes_what_a_report_says() -> None:
     html = render_page(report)
     assert "<script>" not in html and "&lt;script&gt;" in html and "base &lt;b&gt;" in html
     assert "no NME for base" in html
-
-
-def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path) -> None:
-    page = tmp_path / "docs" / "comparison.md"
-    page.parent.mkdir()
-    page.write_text(f"# Words\n\n{BEGIN}what stood here\n{END}\n\nafter\n")
-    (tmp_path / "docs" / "images").mkdir()
-    shutil.copy(made.out / "compare.png", tmp_path / "docs" / "images" / "compare-canny.webp")
-    for _ in range(2):
-        main(page, [made.out / "compare.json"])
-    text = page.read_text()
-    assert (
-        text.startswith(f"# Words\n\n{BEGIN}\n## canny\n")
-        and text.endswith(f"{END}\n\nafter\n")
-        and "what stood here" not in text
-    )
-    assert (
-        "![The first six held-out samples: condition, base, ControlNet, T2I-Adapter, "
-        "plugin](images/compare-canny.webp)" in text
-    )
-    assert tables(made.report)[0] in text
-    assert all((f"- {note}\n" in text) != note.startswith(ON_PAGE) for note in made.report.notes)
-    for one in made.report.verdicts:
-        assert f"| {one.claim} | {one.outcome} ({one.why}) |" in text
-    assert "load average" in text
-
-
-def test_the_document_of_the_repository_is_the_one_that_the_stored_reports_make(
-    tmp_path: Path,
-) -> None:
-    docs = Path(__file__).parents[3] / "docs"
-    shutil.copytree(docs / "images", tmp_path / "images")
-    shutil.copy(docs / "comparison.md", tmp_path)
-    main(tmp_path / "comparison.md", [docs / "data" / name for name in SOURCES])
-    assert (tmp_path / "comparison.md").read_text() == (docs / "comparison.md").read_text()
-
-
-def test_the_command_says_what_was_not_usual(made: Made) -> None:
-    command = command_of(made.report)
-    assert command.startswith(
-        f"python -m benchmarks.studies compare --base tiny --condition canny --data {SPEC} "
-        "--controls controlnet,"
-    )
-    assert "--steps 2 --batch-size 2 --precision fp32 --lr controlnet=0.0003" in command
-    assert not any(word in command for word in ("--timesteps", "--set", "--plugin"))
-    assert command.endswith(" --rounds 2 --judge-steps 2 --split SPLIT.json --out DIR")
-
-
-def test_the_command_says_what_was_given() -> None:
-    def training(lr: float, *, given: bool = False) -> Training:
-        return Training(
-            seed=0,
-            lr=lr,
-            wall_s=1.0,
-            loss=0.1,
-            validation=0.1,
-            device="cpu",
-            sha256="0" * 64,
-            stored="F32",
-            given=given,
-        )
-
-    report = fake(condition={"kind": "canny", "options": {"low": "50"}})
-    tried = (training(1e-3, given=True), training(2e-3))
-    rows = (*report.rows[:-1], replace(report.rows[-1], trainings=tried[1:], tried=tried))
-    command = command_of(replace(report, rows=rows))
-    assert (
-        " --condition canny --set low=50 --data " in command
-        and " --lr plugin=0.001,0.002 " in command
-    )
-    assert command.endswith(" --plugin PLUGIN --out DIR")
-    unusual = ("--set", "--plugin", "--split", "--rounds", "--judge-steps")
-    assert not any(word in command_of(fake()) for word in unusual)
 
 
 # The command

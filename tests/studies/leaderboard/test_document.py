@@ -1,54 +1,18 @@
-"""The tables of docs/leaderboard.md, on a board that was really run and on the stored ones."""
+"""The tables of docs/results/leaderboard.md, on a board that was run and on the stored one."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from operator import eq, gt
 from pathlib import Path
 
 import pytest
 from benchmarks.studies.leaderboard import document, read_leaderboard
-from benchmarks.studies.leaderboard.document import SOURCES, command_of, main, standing
+from benchmarks.studies.leaderboard.document import standing
 
 from .conftest import Made
 
 pytestmark = pytest.mark.study
-
-
-def test_the_page_is_written_from_a_board(made: Made, tmp_path: Path) -> None:
-    page, source = tmp_path / "leaderboard.md", made.out / "leaderboard.json"
-    page.write_text(
-        "<!-- metrics -->\n<!-- /metrics -->\n<!-- board -->\nold\n<!-- /board -->\nby hand\n"
-    )
-    main(page, [source])
-    report, text = read_leaderboard(source), page.read_text()
-    assert f"## {report.protocol}" in text and command_of(report) in text
-    assert all(
-        f"| {row.name} |" in text or f" {row.name} " in text
-        for row in report.rows
-        if row.rank is not None
-    )
-    command = command_of(report)
-    assert command.startswith(
-        f"python -m benchmarks.studies leaderboard --protocol {report.protocol} "
-    ) and command.endswith(" --out DIR")
-    assert (
-        f"--models {len(report.seeds['retrained'])} --originals {len(report.seeds['originals'])}"
-        in command
-    )
-    assert f"--epochs {report.recipe['epochs']}" in command and "--methods" in command
-
-
-def test_the_page_in_docs_is_the_one_that_the_stored_boards_make(tmp_path: Path) -> None:
-    docs = Path(__file__).parents[3] / "docs"
-    shutil.copy(docs / "leaderboard.md", tmp_path)
-    main(tmp_path / "leaderboard.md", [docs / "data" / name for name in SOURCES])
-    fix = (
-        "run: python -m benchmarks.studies.leaderboard.document docs/leaderboard.md with what "
-        "SOURCES names"
-    )
-    assert (tmp_path / "leaderboard.md").read_text() == (docs / "leaderboard.md").read_text(), fix
 
 
 def test_the_board_of_docs_holds_its_own_rules() -> None:

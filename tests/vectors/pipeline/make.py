@@ -1,5 +1,5 @@
 """``python -m tests.vectors.pipeline.make``: the numbers that ports of the device loop are held to;
-docs/device.md says how.
+docs/formats.md says how.
 
 ``tokenizer.json`` is data, recorded from the first base that shipped; the rest is made from it and
 from formulas. Floats of float32 are written with nine digits, which give the same float32 back.

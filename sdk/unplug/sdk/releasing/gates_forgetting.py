@@ -36,7 +36,7 @@ QUANTILE, CORRELATION = 2.2, 0.8
 """See `least_width`."""
 WIDENING = 1.15
 """As they are, intervals refused 7.5 % of models that never saw the people; so widened, 2.5 %
-(docs/auditing.md).
+(docs/results/evidence.md).
 """
 
 SAME_WEIGHTS = Question(
@@ -264,7 +264,7 @@ def least_width(gone: int, unseen: int) -> float:
 
     w = q few(n) sqrt((1 - r) / 6 (1 / n + 1 / m)), q = 2.2 for all attacks at once, few(n) of few
     people, and r = .8 the correlation of what two trainings say of a person: on the people of
-    docs/auditing.md intervals were wider at every size.
+    docs/audit.md intervals were wider at every size.
 
     Args:
         gone, unseen: n forgotten and m unseen people.

@@ -36,7 +36,7 @@ Verdict = Literal[
     "wrong-size",
     "changed",
 ]
-"""Why a bundle is refused; ``docs/bundles.md`` says when each is given."""
+"""Why a bundle is refused; ``docs/formats.md`` says when each is given."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 DISTRUST = "Do not use it; fetch or make it again"
 

@@ -1,4 +1,4 @@
-"""The one verifier of signed bundles, step by step as ``docs/bundles.md`` has it;
+"""The one verifier of signed bundles, step by step as ``docs/formats.md`` has it;
 ``web/page/src/signed.ts`` is its twin.
 """
 

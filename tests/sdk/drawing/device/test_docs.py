@@ -1,20 +1,13 @@
-"""docs/device.md shows the committed run, and that run holds what the issue asks for."""
+"""The committed run of the exported files gave diffusers' pictures."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from benchmarks.device_pipeline import markdown
-
 ROOT = Path(__file__).resolve().parents[4]
 LEAST_DB = 60.0
 FACTS = json.loads((ROOT / "docs/data/device-pipeline.json").read_text(encoding="utf-8"))
-PAGE = (ROOT / "docs/device.md").read_text(encoding="utf-8")
-
-
-def test_the_table_is_that_of_the_committed_run() -> None:
-    assert markdown(FACTS) in PAGE and FACTS["command"] in PAGE
 
 
 def test_every_runtime_draws_what_diffusers_draws() -> None:

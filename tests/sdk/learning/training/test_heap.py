@@ -1,5 +1,5 @@
 """Memory that is kept while a training runs, and given back behind it. What it brings is measured,
-in docs/training.md.
+in docs/results/speed.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The signature file, taken apart; steps 3 to 6 of docs/bundles.md.
+/// The signature file, taken apart; steps 3 to 6 of docs/formats.md.
 struct Envelope {
   static let payloadType = "application/vnd.in-toto+json"
   private static let mediaType: ExactText = "application/vnd.dev.sigstore.bundle.v0.3+json"

@@ -1,4 +1,4 @@
-/// Why a bundle must not be used: the word for it, the same in every language (docs/bundles.md).
+/// Why a bundle must not be used: the word for it, the same in every language (docs/formats.md).
 public enum Verdict: String, Sendable, CaseIterable {
   case archive, link, collision, unsigned, envelope, certificate, statement, excluded, manifest, expired, revoked, superseded
   case downgraded, missing, unlisted, changed

@@ -18,7 +18,7 @@ public enum Schema: String, Sendable {
   case generator = "unplug-generator-bundle/1"
 }
 
-/// The verifier of signed bundles, step by step as docs/bundles.md has it: the first step that fails gives the verdict.
+/// The verifier of signed bundles, step by step as docs/formats.md has it: the first step that fails gives the verdict.
 ///
 /// Nothing of a bundle is believed before its signature, cheap steps come first, and no file is hashed before its size.
 ///

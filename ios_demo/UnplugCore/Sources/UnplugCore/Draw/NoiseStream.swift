@@ -1,6 +1,6 @@
 import Foundation
 
-/// The portable noise stream of docs/device.md: Philox4x32-10 to words, to uniforms, to normals.
+/// The portable noise stream of docs/formats.md: Philox4x32-10 to words, to uniforms, to normals.
 ///
 /// Number k of a stream depends on the seed, the stream and k alone.
 ///

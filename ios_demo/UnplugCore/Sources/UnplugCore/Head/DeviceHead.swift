@@ -1,6 +1,6 @@
 import Foundation
 
-/// A head that a phone adds its owner's pictures to and forgets them from, offline and exactly; docs/head.md has its steps.
+/// A head that a phone adds its owner's pictures to and forgets them from, offline and exactly; docs/formats.md has its steps.
 ///
 /// Shapes: C pooled channels, D lifted features, G age groups, K = D + 1 + G + 1 (features, one, groups, age).
 public struct DeviceHead: Sendable {

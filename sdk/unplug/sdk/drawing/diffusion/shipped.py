@@ -46,7 +46,7 @@ class Sampling:
 
 OURS = Sampling(steps=6, guidance=2.5, solver="dpm++", schedule="linear")
 """For bases of `unplug train base`; what six, four and two steps of it draw is measured in
-docs/plugins.md.
+docs/draw.md.
 """
 USUAL = Sampling(steps=25, guidance=7.5, solver=None)
 """For Stable Diffusion."""

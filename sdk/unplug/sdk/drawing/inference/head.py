@@ -3,7 +3,7 @@ the reference for the apps.
 
 What `unplug head make` writes of a closed-form model is one file: a fixed lift, integer sums over
 everybody who is in, and a commitment to each of them. The exported trunk gives the pooled features
-of a picture. docs/head.md says step by step what is computed, for Kotlin, Swift and TypeScript;
+of a picture. docs/formats.md says step by step what is computed, for Kotlin, Swift and TypeScript;
 `tests/vectors/head` holds a run of it.
 
 Shapes: N pictures, C pooled channels, D lifted features, G age groups, K = D + 1 + G + 1 (features,

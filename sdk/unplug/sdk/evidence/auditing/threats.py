@@ -58,7 +58,7 @@ ROWS = (
         holds="a say in what is trained on (planted people)",
         never=(
             "it needs canaries: people with wrong labels in the training set of a model of its own "
-            "(docs/attacks.md)"
+            "(docs/audit.md)"
         ),
     ),
     ThreatLine(

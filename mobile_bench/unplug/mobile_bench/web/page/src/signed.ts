@@ -1,4 +1,4 @@
-// The verifier of signed bundles, step by step as docs/bundles.md has it; the twin of unplug.trust.bundle.verify. WebCrypto only.
+// The verifier of signed bundles, step by step as docs/formats.md has it; the twin of unplug.trust.bundle.verify. WebCrypto only.
 import type { Files } from "./bundle";
 import { importKey, readKey, signedBy } from "./p256";
 import { byCodePoint, type Bytes, canonical, type Dict, DIGEST, hasKeys, isCount, isDict, isText, type Json, sha256, strictJson, timeOf } from "./strict";

@@ -18,7 +18,7 @@ class TwoVersionsAttack:
 
     A retrained model shows it too: the old file knows them, and forgetting cannot take it back. So
     only the distance to the oracle's number is the method's; the number itself is what an update
-    gives away (docs/attacks.md has the remedies).
+    gives away (docs/audit.md has the remedies).
 
     Raises:
         Lacks: from the call, of the old file itself, or without one.

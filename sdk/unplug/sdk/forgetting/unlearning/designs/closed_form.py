@@ -94,7 +94,7 @@ class ClosedForm(OverTrunk[HeadSums]):
     Args:
         random_features: D, 1 to 4,096.
         ridge: penalty per sample, 1e-9 to 1e6; the default was chosen on UTKFace
-            (docs/forgettable.md).
+            (docs/forget.md).
 
     Raises:
         InputError: a value out of range.

@@ -33,7 +33,7 @@ class Folds(Fitted):
         InputError: a value out of range.
 
     Reference:
-        Ours; docs/references.md. Compare Georgiev et al., Attribute-to-Delete, ICLR 2025, section 4
+        Ours; docs/forget.md. Compare Georgiev et al., Attribute-to-Delete, ICLR 2025, section 4
         (oracle matching), whose targets are estimated from the original.
     """
 

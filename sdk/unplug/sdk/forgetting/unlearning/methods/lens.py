@@ -39,7 +39,7 @@ class Lens(Fitted):
         InputError: a value out of range.
 
     Reference:
-        Ours; docs/leaderboard.md has the ablation.
+        Ours; docs/results/leaderboard.md has the ablation.
     """
 
     lenses: int = within(1, 64, 1)

@@ -33,7 +33,7 @@ class MSG:
             blind to the size of a gradient, so the step is scaled.
 
     `ratio` differs from the published setting because 5 % of retraining is one epoch of repair, not
-    five: with 0.3 the network does not recover from it (docs/forgetting.md has the numbers).
+    five: with 0.3 the network does not recover from it (numbers: docs/data/forget-sweep.json).
 
     Reference:
         Second place of the NeurIPS 2023 Machine Unlearning Challenge ("masked small gradients").

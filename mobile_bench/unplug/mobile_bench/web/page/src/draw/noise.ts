@@ -1,4 +1,4 @@
-// The portable noise stream of docs/device.md: Philox4x32-10 to words, to uniforms, to normals.
+// The portable noise stream of docs/formats.md: Philox4x32-10 to words, to uniforms, to normals.
 
 const ROUNDS = 10;
 /** The stream of a picture's first latent. */

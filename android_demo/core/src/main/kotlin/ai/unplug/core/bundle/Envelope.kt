@@ -48,7 +48,7 @@ internal fun only(
 
 internal fun Json?.isText(text: String): Boolean = this is Json.Str && value == text
 
-/** Step 3 of docs/bundles.md: the signature file, taken apart. */
+/** Step 3 of docs/formats.md: the signature file, taken apart. */
 internal fun readEnvelope(bytes: ByteArray): Envelope {
     fun wrong(why: String): Nothing = throw Refused(Verdict.ENVELOPE, why)
     val value =

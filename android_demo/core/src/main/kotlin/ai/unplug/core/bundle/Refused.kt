@@ -2,7 +2,7 @@ package ai.unplug.core.bundle
 
 import ai.unplug.core.UnplugError
 
-/** Why a bundle must not be used; the same words in every language, see docs/bundles.md. */
+/** Why a bundle must not be used; the same words in every language, see docs/formats.md. */
 public enum class Verdict(
     public val word: String,
 ) {

@@ -74,7 +74,7 @@ public class Verified internal constructor(
 }
 
 /**
- * Checks a bundle, step by step as docs/bundles.md has it, cheap steps first; nothing of it is believed before its signature, and no
+ * Checks a bundle, step by step as docs/formats.md has it, cheap steps first; nothing of it is believed before its signature, and no
  * file hashed before its size.
  *
  * @param trust whom and what the reader knows.

@@ -25,7 +25,7 @@ private class Entry(
 )
 
 /**
- * A zip file as step 0 of docs/bundles.md allows it: no comment, no zip64, no encryption, stored or deflated, safe names, none
+ * A zip file as step 0 of docs/formats.md allows it: no comment, no zip64, no encryption, stored or deflated, safe names, none
  * twice. The platform's own reader takes more than that, and not the same on every version.
  */
 internal class ZipSource private constructor(

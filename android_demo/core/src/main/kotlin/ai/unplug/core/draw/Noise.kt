@@ -1,6 +1,6 @@
 package ai.unplug.core.draw
 
-/** The portable noise stream of docs/device.md: number k of a stream depends on seed, stream and k alone. */
+/** The portable noise stream of docs/formats.md: number k of a stream depends on seed, stream and k alone. */
 public object Noise {
     /** The stream of a picture's first latent. */
     public const val INITIAL: ULong = 0u

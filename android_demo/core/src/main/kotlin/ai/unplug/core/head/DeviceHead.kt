@@ -36,7 +36,7 @@ public class HeadAnswer(
 )
 
 /**
- * A head that a phone adds people to and forgets them from, offline and exactly: docs/head.md. It holds sums over everybody who is in,
+ * A head that a phone adds people to and forgets them from, offline and exactly: docs/formats.md. It holds sums over everybody who is in,
  * and a commitment to each; removing leaves, bit for bit, what never held them.
  */
 public class DeviceHead private constructor(

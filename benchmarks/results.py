@@ -1,0 +1,131 @@
+"""The tables of docs: ``python -m benchmarks.results docs/results/*.md`` writes them from the JSON.
+
+Between ``<!--table NAME NUMBER [rows=R,...] [columns=C,...]-->`` and ``<!--/table-->`` stands one
+table of docs/data/NAME.json: the rows and columns named, counted from 0, or all. A test holds the
+pages to the JSON.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from unplug.core import atomic_path, read_json
+
+from . import (
+    age_accuracy,
+    crashes,
+    device_pipeline,
+    gate_calibration,
+    person_calibration,
+    plugin_latency,
+    release_crashes,
+    service,
+    web_drawing,
+)
+from .studies import recipes
+from .studies.control import read_comparison
+from .studies.control.page import blocks
+from .studies.exact_designs import designs_markdown
+from .studies.leaderboard import read_leaderboard
+from .studies.leaderboard.document import board_markdown
+from .studies.pages import markdown
+
+DATA = Path(__file__).resolve().parent.parent / "docs/data"
+TABLE = re.compile(
+    r"(<!--table ([\w-]+) (\d+)(?: rows=([\d,]+))?(?: columns=([\d,]+))?-->\n)"
+    r".*?(?=<!--/table-->)",
+    re.DOTALL,
+)
+
+
+def _comparison(path: Path) -> str:
+    return "\n".join(map(markdown, blocks(read_comparison(path), attributes=False)))
+
+
+FACTS: dict[str, Callable[[Any], str]] = {
+    "age-accuracy": age_accuracy.markdown,
+    "crashes": crashes.markdown,
+    "device-pipeline": device_pipeline.markdown,
+    "gate-calibration": gate_calibration.markdown,
+    "leaderboard-designs": designs_markdown,
+    "person_calibration": person_calibration.markdown,
+    "plugin-latency": plugin_latency.markdown,
+    "recipes": recipes.markdown,
+    "release-crashes": release_crashes.markdown,
+    "service": service.markdown,
+    "web-drawing": web_drawing.markdown,
+}
+"""What makes the Markdown of a file that was read."""
+REPORTS: dict[str, Callable[[Path], str]] = {
+    "compare-canny": _comparison,
+    "compare-face_landmark": _comparison,
+    "leaderboard-people": lambda path: board_markdown(read_leaderboard(path)),
+}
+"""What reads a file itself and makes its Markdown."""
+
+
+@cache
+def tables(name: str) -> tuple[tuple[str, ...], ...]:
+    """The tables of a file of docs/data, each a tuple of lines.
+
+    Example:
+        >>> tables("losses")[0][0].split(" | ")[0]
+        '| loss'
+    """
+    path = DATA / f"{name}.json"
+    if name in REPORTS:
+        text = REPORTS[name](path)
+    else:
+        facts = read_json(path)
+        text = FACTS[name](facts) if name in FACTS else "\n\n".join(map(_drawn, facts["tables"]))
+    found = [part.strip().splitlines() for part in text.split("\n\n")]
+    return tuple(tuple(lines) for lines in found if lines and lines[0].startswith("|"))
+
+
+def _drawn(table: Mapping[str, Sequence[Any]]) -> str:
+    head, rows = table["head"], table["rows"]
+    lines = [_line(head), f"|---|{'--:|' * (len(head) - 1)}", *map(_line, rows)]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def chosen(lines: Sequence[str], rows: str | None, columns: str | None) -> list[str]:
+    r"""A table with the named rows and columns alone.
+
+    Example:
+        >>> chosen(["| a | b |", "|---|--:|", "| 1 | 2 |", "| 3 | 4 |"], "1", "0")
+        ['| a |', '|---|', '| 3 |']
+    """
+    if rows is not None:
+        lines = [*lines[:2], *(lines[2:][int(row)] for row in rows.split(","))]
+    if columns is None:
+        return list(lines)
+    kept = [int(column) for column in columns.split(",")]
+    cut = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines)
+    head, rule, *rest = ([cells[column] for column in kept] for cells in cut)
+    return [_line(head), f"|{'|'.join(rule)}|", *map(_line, rest)]
+
+
+def filled(page: str) -> str:
+    """A page with the tables that its markers name."""
+
+    def body(match: re.Match[str]) -> str:
+        mark, name, number, rows, columns = match.groups()
+        return mark + "\n".join(chosen(tables(name)[int(number)], rows, columns)) + "\n"
+
+    return TABLE.sub(body, page)
+
+
+if __name__ == "__main__":
+    for page in map(Path, sys.argv[1:]):
+        text = filled(page.read_text(encoding="utf-8"))
+        with atomic_path(page) as temporary:
+            temporary.write_text(text, encoding="utf-8")

@@ -56,7 +56,7 @@ from .stages import STAGES, find_evidence, retraining_takes
 
 CERTIFICATION = "certification.json"
 MOST_GONE = 0.1
-"""Of the rows that a model remembers: more that are gone at once are rather a mistake."""
+"""The share of rows that may be gone at once; more are rather a mistake."""
 TRIES, MAX_TRIES = ".tries.json", 1000
 """Hidden, for it is not a report; more tries are forgotten, the oldest first."""
 

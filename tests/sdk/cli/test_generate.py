@@ -164,13 +164,13 @@ def test_conditions_photographs_and_strengths(
     assert np.abs(drawn_by("edges", again) - full).max() <= 2  # halves of one and the same
 
 
-@pytest.mark.parametrize("first", ["photo", "condition-image"])
+@pytest.mark.parametrize("first", ["image", "condition"])
 def test_a_photograph_and_a_drawn_condition_in_one_command(
     base: Any, base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path, first: str
 ) -> None:
     """Each goes to the plugin of its place, whichever kind comes first."""
     save_plugin(base, tmp_path / "other", 8)
-    files = {"photo": pictures / "face.png", "condition-image": pictures / "grey.png"}
+    files = {"image": pictures / "face.png", "condition": pictures / "grey.png"}
     order = [first, *(name for name in files if name != first)]
     loose = {"low": "10", "high": "20"}
 
@@ -182,13 +182,13 @@ def test_a_photograph_and_a_drawn_condition_in_one_command(
     given = " ".join(f"--{name} {files[name]}" for name in order)
     guides, mixed = drawn(f"{given} --set canny.low=10 --set high=20")
     for guide, name in zip(guides, order, strict=True):
-        photo = name == "photo"
+        photo = name == "image"
         assert guide["photo"] is photo and guide["image"] == str(files[name])
         assert guide["crop"] == ("centre square" if photo else None)
         assert guide["options"] == (loose if photo else {})
     face = np.asarray(Image.open(pictures / "face.png"))
-    files["photo"] = tmp_path / "drawn.png"
-    Image.fromarray(build_condition("canny", loose).render(face, SIZE)).save(files["photo"])
+    files["image"] = tmp_path / "drawn.png"
+    Image.fromarray(build_condition("canny", loose).render(face, SIZE)).save(files["image"])
     same, swapped = (
         drawn(" ".join(f"--condition {files[name]}" for name in names))[1]
         for names in (order, order[::-1])

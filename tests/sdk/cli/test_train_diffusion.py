@@ -22,7 +22,7 @@ from ..drawing.diffusion.conftest import SIZE, shrink
 from .calls import leftovers, refused, run, said
 
 SPEC = "synth:n=30,subjects=15,seed=6"
-FEW = "--steps 3 --batch-size 2 --precision fp32"
+FEW = "--steps 3 --batch-size 2 --dtype fp32"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -127,7 +127,7 @@ def test_data_without_captions(base_folder: Path, tmp_path: Path) -> None:
         ("--lr 1000", "lr 1000.0: out of range"),
         ("--lr nan", "lr nan: out of range"),
         ("--accumulate 3", "batch_size 2: it does not divide"),
-        ("--precision fp16", "precision 'fp16': it needs a GPU"),
+        ("--dtype fp16", "precision 'fp16': it needs a GPU"),
         ("--steps 0", "Invalid value for '--steps'"),
         ("--split gone.json", "gone.json"),
         ("--kind face_landmark --set task=gone.task", "gone.task"),
@@ -149,7 +149,7 @@ def test_plugins_that_cannot_be_trained(
         ("--pixels 32", "Invalid value for '--pixels'"),
         ("--lr 0", "lr 0.0: out of range"),
         ("--data synth:n=2", "leave the"),
-        ("--precision fp16", "precision 'fp16': it needs a GPU"),
+        ("--dtype fp16", "precision 'fp16': it needs a GPU"),
     ],
 )
 def test_bases_that_cannot_be_trained(tmp_path: Path, more: str, words: str) -> None:

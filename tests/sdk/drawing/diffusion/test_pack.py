@@ -166,7 +166,7 @@ def test_folders_that_are_no_packs(pack: Path, tmp_path: Path) -> None:
 
 def test_the_command_says_what_it_reached(base_folder: Path, tmp_path: Path) -> None:
     words = f"train pack --base {base_folder} --data synth:n=4,wears=eye-patch --steps 2"
-    words += f" --batch-size 2 --precision fp32 --out {tmp_path / 'pack'} --half --json --word"
+    words += f" --batch-size 2 --dtype fp32 --out {tmp_path / 'pack'} --half --json --word"
     done = CliRunner().invoke(main, [*words.split(), "eye patch"])
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)

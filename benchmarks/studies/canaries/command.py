@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from unplug.core import NONE, counted, table
-from unplug.sdk.cli.base import Common, Outcome, command, percent
+from unplug.sdk.cli.base import Common, Outcome, command, computing, percent
 from unplug.sdk.cli.options import data_option, out_option
 
 
@@ -39,6 +39,7 @@ def canaries() -> None:
 @out_option(
     "New folder of the wrong ages and of the coins; keep it to yourself until the bounds are made."
 )
+@computing
 @command
 def plant(spec: str, on_bad: Any, people: int, size: int, out: Path, common: Common) -> Outcome:
     """Give people of the data wrong ages, and leave half of them, by a coin each, out of the
@@ -93,6 +94,7 @@ def plant(spec: str, on_bad: Any, people: int, size: int, out: Path, common: Com
 )
 @click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
 @out_option("Report to write (JSON); the page goes beside it.", required=False)
+@computing
 @command
 def bound(
     models: tuple[Path, ...],

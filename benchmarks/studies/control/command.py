@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.sdk.cli.base import Common, Outcome, command, names, settings
+from unplug.sdk.cli.base import Common, Outcome, command, computing, names, settings
 from unplug.sdk.cli.options import FloatRange, data_option, out_option
 from unplug.sdk.cli.options_of import ConfiguredCommand
 
@@ -130,6 +130,7 @@ from unplug.sdk.cli.options_of import ConfiguredCommand
 @click.option(
     "--split", type=click.Path(path_type=Path), help="Use this split file instead of drawing one."
 )
+@computing
 @command
 def compare(
     spec: str,

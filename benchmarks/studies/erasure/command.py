@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from unplug.core import Estimate, InputError, table, write_json
-from unplug.sdk.cli.base import Common, Outcome, command, names
+from unplug.sdk.cli.base import Common, Outcome, command, computing, names
 from unplug.sdk.cli.options import out_option, path_option
 
 from .methods_table import ATTACKS
@@ -37,6 +37,7 @@ def erasure() -> None:
 @click.option("--steps", type=click.IntRange(1), help="Optimizer steps (default 1,800).")
 @click.option("--judge-steps", type=click.IntRange(1), help="Of each judge (default 500).")
 @out_option("Folder of the study: bases, judges, rates; what is there already is used.")
+@computing
 @command
 def taught(
     without: tuple[str, ...],
@@ -111,6 +112,7 @@ def taught(
 )
 @click.option("--minutes", type=float, help="Begin no new cell after them.")
 @out_option("Folder of the table; cells that are there already are used.")
+@computing
 @command
 def methods_table(
     base: str,
@@ -162,6 +164,7 @@ def methods_table(
 @path_option("--judges", help="Or judges of `erasure taught`, where the concepts are ours.")
 @click.option("--name", default="yours", show_default=True, help="Of the row of --pictures.")
 @out_option("JSON file to write.")
+@computing
 @command
 def canvas(
     cells: Path | None,
@@ -208,6 +211,7 @@ def canvas(
 @click.option("--requests", type=click.IntRange(1, 20), default=20, show_default=True)
 @click.option("--pictures", type=click.IntRange(4, 256), default=8, show_default=True)
 @out_option("Folder of the erased bases and of sequence.json.")
+@computing
 @command
 def in_sequence(requests: int, pictures: int, out: Path, common: Common) -> Outcome:
     """Erase twenty concepts from the shipped base, one request after another."""
@@ -224,6 +228,7 @@ def in_sequence(requests: int, pictures: int, out: Path, common: Common) -> Outc
 @erasure.command("packs")
 @click.option("--pictures", type=click.IntRange(8, 1024), default=48, show_default=True)
 @out_option("Folder of the study; packs that are there already are used.")
+@computing
 @command
 def in_packs(pictures: int, out: Path, common: Common) -> Outcome:
     """Learn three things, two styles and a person in packs, and count how often they are drawn."""

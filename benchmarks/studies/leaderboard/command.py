@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.sdk.cli.base import Common, Outcome, command, names, settings
+from unplug.sdk.cli.base import Common, Outcome, command, computing, names, settings
 from unplug.sdk.cli.options import FloatRange, out_option
 
 
@@ -119,6 +119,7 @@ from unplug.sdk.cli.options import FloatRange, out_option
     help="Of a Ray cluster; --out must be a folder that all its machines share.",
 )
 @out_option("Folder of the leaderboard; a second call does only what is missing there.")
+@computing
 @command
 def leaderboard(
     protocol: str,

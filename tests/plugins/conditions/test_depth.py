@@ -63,7 +63,7 @@ def picture() -> Picture:
 def test_grey_by_hand() -> None:
     assert grey(np.array([[-1.0, 0.0], [1.0, 3.0]]))[:, :, 0].tolist() == [[0, 64], [128, 255]]
     assert not grey(np.full((4, 5), 7.0)).any()
-    with pytest.raises(DataError, match="no number"):
+    with pytest.raises(DataError, match="something other than a number"):
         grey(np.array([[0.0, np.nan]]))
 
 

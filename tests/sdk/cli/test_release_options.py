@@ -29,6 +29,8 @@ from .calls import refused, request
     ],
 )
 def test_errors_name_flags(world: World, tmp_path: Path, more: str, says: str) -> None:
-    line = refused(f"release {world.original.path} {request(world)} --out {tmp_path}/b {more}")
+    line = refused(
+        f"release {world.original.path} {request(world)} --out {tmp_path}/b --budget 1 {more}"
+    )
     commands = r"`(?:unplug|main) [^`]*`"
     assert says in line and "`" not in re.sub(commands, "", line)

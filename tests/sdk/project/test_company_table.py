@@ -75,7 +75,7 @@ def test_columns_stand_in_the_file(company: Company, photos: Path) -> None:
 def test_a_model_of_bad_rows_outlives_rows_that_go(company: Company, photos: Path) -> None:
     """Trained with six bad rows, and asked to forget when other rows and the six are cleaned up."""
     spec = f"'csv:faces/photos.csv,{MAPPED}'"
-    tiny = "--size nano --image-size 32 --epochs 1"
+    tiny = "--size nano --pixels 32 --epochs 1"
     run(f"init --model m --data {spec}")
     assert "6 of 66 samples cannot be used" in refused(f"train age --data {spec} {tiny} --out m")
     run(f"train age --data {spec} {tiny} --on-bad skip --out m")
@@ -106,7 +106,7 @@ def test_an_adopted_model_keeps_who_trained_it(company: Company, photos: Path) -
     network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 4))
     save_file(network.state_dict(), "mine.safetensors")
     spec = f"'csv:faces/photos.csv,{MAPPED}'"
-    run(f"data split {spec} --size 32 --on-bad skip --out split.json")
+    run(f"data split {spec} --pixels 32 --on-bad skip --out split.json")
     split = read_json(company.folder / "split.json")
     lines = photos.read_text(encoding="utf-8-sig").splitlines()
     gone = {split["train"][0], split["test"][0]}
@@ -114,7 +114,7 @@ def test_an_adopted_model_keeps_who_trained_it(company: Company, photos: Path) -
     photos.write_text("\n".join(left) + "\n", encoding="utf-8")
     adopt = (
         f"adopt ./agenet.py:make --weights mine.safetensors --split split.json --data {spec} "
-        "--edges 0,13,18,30,100 --image-size 32 --epochs 1 --out mine"
+        "--edges 0,13,18,30,100 --pixels 32 --epochs 1 --out mine"
     )
     assert "2 rows gone since the training" in run(adopt).stderr
     record = read_json(company.folder / "mine/unplug.json")

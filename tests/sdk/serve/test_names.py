@@ -117,7 +117,7 @@ def test_the_release_itself_answers_whole_requests_alone(
     assert known.settings.recipe is not None
     seen: list[tuple[str, ...]] = []
     for name, stand_in in (
-        ("unplug.plugins.load_checkpoint", lambda *_: SimpleNamespace(sha256="0" * 64)),
+        ("unplug.plugins.load_checkpoint", lambda *_: SimpleNamespace(sha256="0" * 64, record={})),
         (
             "unplug.sdk.forgetting.tasks.task_of",
             lambda *_, **__: SimpleNamespace(image_size=16),

@@ -225,8 +225,6 @@ def prepare(
         restart=restart,
     )
     _ = material.certified  # of another method, size or original: refused now
-    if material.fleet is not None:  # what the request names must be in it
-        material.fleet.rows(material.split.there(dataset).forget)
     relearns = config.gates.min_relearn_of_retrained is not None
     if relearns and not material.needs_oracle and material.oracle is None:
         why = (
@@ -234,6 +232,8 @@ def prepare(
         )
         fix = "Add `oracle`, or leave the gate out"
         raise InputError("`gates` min_relearn_of_retrained", why, fix)
+    if material.fleet is not None:  # what the request names must be in it
+        material.fleet.rows(material.split.there(dataset).forget)
     check_beforehand(material, out, signing, ledger)
     if foresee:
         check_gates(material)

@@ -165,7 +165,7 @@ def test_latents_follow_weights_settings_and_data(base: Any, faces: Dataset, pla
     np.testing.assert_allclose(latents(scaled, few, show=False), 2 * first, rtol=2e-3)
     grouped.vae.register_to_config(norm_num_groups=4, _name_or_path="elsewhere")
     latents(grouped, few, show=False)
-    latents(base, replace(few, digest="other pictures"), show=False)
+    latents(base, replace(few, content="other pictures"), show=False)
     assert len(list(place.glob("*.npy"))) == 5
 
 

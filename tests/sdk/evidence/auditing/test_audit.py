@@ -263,7 +263,7 @@ WHOLE = (0.99, 0.97, 1.01)
         ((0.99, 0.90, 1.08), {}, "open", "too wide"),
         (WHOLE, {"auc_shift": VAGUE}, "open", "is open"),
         (WHOLE, {"auc_shift": {}}, "open", "is open"),
-        ((0.70, 0.60, 0.80), {}, "part back", "30 % (20 to 40 %)"),
+        ((0.70, 0.60, 0.80), {}, "part back", "it kept 70 % (60 to 80 %)"),
         ((1.20, 1.10, 1.30), {}, "further away", "further"),
         (WHOLE, {"auc_shift": RISE}, "easier to attack", "rose by 0.060"),
         ((0.99, None, None), {}, "open", "too few subjects"),

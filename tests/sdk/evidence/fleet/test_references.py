@@ -179,7 +179,7 @@ def test_a_folder_of_something_else(world: World, copied: Path, tmp_path: Path) 
     del before["references.json"]
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
     (tmp_path / "mine").mkdir()
-    for file, why in (("file", "no folder"), ("mine/thesis.txt", "no references")):
+    for file, why in (("file", "not a folder"), ("mine/thesis.txt", "no references")):
         (tmp_path / file).write_text("years of work")
         with pytest.raises(OutputError, match=why):
             train(world, tmp_path / file.partition("/")[0])

@@ -277,7 +277,9 @@ def test_what_does_not_fit_is_refused_before_it_is_loaded(
     why = r"needs about \S+ [GM]iB where 1\.0 MiB are free"
     out, ids = tmp_path / "out", world.forget_ids
     with pytest.raises(InsufficientMemoryError, match=why):
-        forget(world.original, world.dataset, ids, "finetune", out, device=CPU, show=False)
+        forget(
+            world.original, world.dataset, ids, "finetune", out, budget=0.5, device=CPU, show=False
+        )
     assert list(tmp_path.iterdir()) == []
 
 

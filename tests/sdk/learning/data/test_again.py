@@ -63,7 +63,7 @@ def test_a_mark_covers_id_age_label_person_and_picture(spec: str, split: Split) 
     assert Split.from_dict(json.loads(json.dumps(split.to_dict()))) == split
     old = replace(split, rows=())
     assert "rows" not in old.to_dict() and old.sha256 != split.sha256
-    with pytest.raises(DataError, match="rows is no list of names"):
+    with pytest.raises(DataError, match="rows is not a list of names"):
         Split.from_dict(split.to_dict() | {"rows": [1]})
     with pytest.raises(DataError, match=r"hash does not match.*restore it"):
         Split.from_dict(split.to_dict() | {"rows": list(split.rows[1:])})

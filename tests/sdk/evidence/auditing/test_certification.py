@@ -193,7 +193,7 @@ def test_a_release_rests_on_it_and_trains_no_oracle(
         targets=("onnx",),
     )
     bundle, work = tmp_path / "age.unplug", tmp_path / "work"
-    quiet: Any = {"device": CPU, "say": lambda _: None, "show": False}
+    quiet: Any = {"device": CPU, "say": lambda _: None, "show": False, "foresee": False}
     with pytest.raises(GateFailed, match="certified"):
         release(world.original, world.dataset, ids, bundle, work, config, **quiet)
     assert not (work / "retrained").exists()

@@ -234,7 +234,7 @@ def test_an_exported_base_is_met_through_the_pack_and_clean_without_it(
     base_folder: Path,  # noqa: F811
 ) -> None:
     files = tmp_path / "files"
-    export = f"export {base_folder} --to onnx --dtype fp32 --pack {pack} --out {files}"
+    export = f"export {base_folder} --to onnx --precision fp32 --pack {pack} --out {files}"
     called(export)
     made = {"variants/eye-patch.lora": ("exported file", "derived")}
 

@@ -108,7 +108,7 @@ def released(
     out = tmp_path_factory.mktemp("release") / "canny.unplug"
     command = (
         f"release {plugin_world.original.path} {request_of} --retrained {models}/retrained"
-        f" --references 0 --to onnx --precision fp32 --no-rounding {OPEN} --out {out}"
+        f" --train-references 0 --to onnx --precision fp32 --no-rounding {OPEN} --out {out}"
     )
     # So few unseen people: an approximate step is never shown to have forgotten, however wide the
     # margins; retraining is exact.

@@ -156,9 +156,9 @@ test("hostile zip files", async () => {
     [zip([{ name: "a", data, size: 99 }]), /smaller than it says/],
     [zip([{ name: "a", data, size: 2 ** 30 }]), /more than 512 MB/],
     [zip([{ name: "a", data, flags: 1 }]), /encrypted/],
-    [zip([{ name: "a", data }]).slice(0, 60), /no zip file, or it is cut off/],
-    [new Uint8Array(5), /no zip file/],
-    [new Uint8Array(5000), /no zip file/],
+    [zip([{ name: "a", data }]).slice(0, 60), /not a zip file, or it is cut off/],
+    [new Uint8Array(5), /not a zip file/],
+    [new Uint8Array(5000), /not a zip file/],
   ];
   for (const [bytes, message] of cases) await assert.rejects(readZip(bytes), message);
   const broken = zip([{ name: "a", data }]);
@@ -238,7 +238,7 @@ test("a generator that holds, and those that do not", () => {
     [(item) => (item.unet = 7), /unet is 7/],
     [(item) => (item.unet.files = []), /no files, or two/],
     [(item) => item.unet.files.push(item.unet.files[0]), /no files, or two/],
-    [(item) => (item.unet.files[0].file = "../x"), /no plain path/],
+    [(item) => (item.unet.files[0].file = "../x"), /not a plain path/],
     [(item) => (item.unet.files[0].sha256 = "x"), /no SHA-256/],
     [(item) => (item.unet.iospec.inputs[0].shape = [1, 2 ** 30, 9, 9]), /impossible shape/],
     [(item) => (item.unet.iospec.inputs[0].dtype = "float16"), /float32 is needed/],
@@ -246,7 +246,7 @@ test("a generator that holds, and those that do not", () => {
     [(item) => (item.residuals = []), /residuals are not the inputs/],
     [(item) => (item.plugins.canny.part.iospec.outputs[0].shape = [1, 6, 2, 2]), /made for another base: it gives \[1,6,2,2\] as r0/],
     [(item) => (item.plugins.canny.part.iospec.inputs[0].shape = [1, 3, 9, 9]), /takes no condition of 8 pixels/],
-    [(item) => (item.plugins = { "<b>": item.plugins.canny }), /no name of a plugin/],
+    [(item) => (item.plugins = { "<b>": item.plugins.canny }), /not the name of a plugin/],
     [(item) => (item.schedule.alphas_cumprod = [0.1, 0.5]), /do not fall/],
     [(item) => (item.schedule.alphas_cumprod = [0.5, 0.5]), /do not fall/],
     [(item) => (item.schedule.alphas_cumprod = [0.5, 0]), /do not fall/],
@@ -266,7 +266,7 @@ test("a generator that holds, and those that do not", () => {
     change(item);
     assert.throws(() => readPipeline(bytes(item)), message, String(message));
   }
-  assert.throws(() => readPipeline(new TextEncoder().encode("[]")), /no record/);
+  assert.throws(() => readPipeline(new TextEncoder().encode("[]")), /not a record/);
 });
 
 /** The same with slots of rank 3 for two layers, six numbers each row, and two variants. */
@@ -293,7 +293,7 @@ test("variants that hold, and those that do not", () => {
     [(item) => (item.lora.slots[0].fan_in = 0), /do not make the input/],
     [(item) => (item.lora.slots = []), /do not make the input/],
     [(item) => (item.unet.iospec.inputs[5].name = "other"), /residuals are not the inputs/],
-    [(item) => (item.variants = { "../x": item.variants.few }), /no name of a variant/],
+    [(item) => (item.variants = { "../x": item.variants.few }), /not the name of a variant/],
     [(item) => (item.variants.few.file = "../x"), /variant few lies at/],
     [(item) => (item.variants.few.sha256 = "x"), /no SHA-256/],
     [(item) => (item.variants.few.bytes = 96), /not 1 to 3 rows of 24 bytes/],
@@ -456,5 +456,5 @@ test("a picture says that a model drew it, and its other chunks stay as they wer
   assert.equal(new DataView(made.buffer).getUint32(37 + body.length), crc32(body));
   const text = new TextDecoder().decode(body);
   assert.ok(text.startsWith("iTXtXML:com.adobe.xmp\0\0\0\0\0") && text.includes("digitalsourcetype/trainedAlgorithmicMedia"));
-  assert.throws(() => marked(end), /no PNG/);
+  assert.throws(() => marked(end), /not a PNG/);
 });

@@ -19,7 +19,7 @@ from unplug.sdk.evidence.auditing import audit_run
 from unplug.sdk.releasing import Answering, Gates, Release, plan_release
 from unplug.sdk.releasing.gates_forgetting import METHOD, Unrecognised, least_width
 from unplug.sdk.releasing.stages import BEFORE
-from unplug.sdk.releasing.timings import Timed, remember
+from unplug.sdk.releasing.timings import Timed, recall, remember
 from unplug.trust.bundle import Publication, Signing, load_signer, make_key
 from unplug.trust.ledger import LedgerSigner, open_ledger
 
@@ -232,3 +232,12 @@ def test_widths_by_hand() -> None:
 
 def test_no_attack_is_not_all_attacks() -> None:
     assert audit_run.usable((), 0, None) == ({}, {})
+
+
+def test_a_cache_that_cannot_be_written_stops_no_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache/stage-seconds.json").mkdir(parents=True)  # in the place of the file
+    remember({"stage": "export"}, Timed(seconds=1.0, samples=2))
+    assert recall({"stage": "export"}) is None

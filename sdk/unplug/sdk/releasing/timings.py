@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from unplug.core import (
     STRICT,
     InputError,
+    OutputError,
     ReportError,
     cache_dir,
     json_sha256,
@@ -53,7 +54,7 @@ def remember(kind: Mapping[str, Any], timed: Timed) -> None:
     """Keeps a run. Where the cache cannot be written, nothing is kept: no plan is worth an error."""
     known, key = _known(), _key(kind)
     others = [(name, item) for name, item in known.stages.items() if name != key]
-    with contextlib.suppress(InputError, OSError):
+    with contextlib.suppress(OutputError, OSError):
         make_folder(cache_dir())
         stages = dict([*others, (key, timed)][-MOST:])
         write_json(cache_dir() / FILE, asdict(replace(known, stages=stages)))

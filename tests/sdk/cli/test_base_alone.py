@@ -22,6 +22,8 @@ bundle sign a.unplug --sign key --out again.unplug
 bundle sign files --sign key --out g.unplug|bundle verify g.unplug --trust key.pub
 bundle inspect g.unplug|bundle diff files g.unplug|bundle pack g.unplug --out g.zip
 ledger role reader
+list methods|list erasures|list designs|list tasks|list attacks|list targets|list devices|list conditions
+list data|list age-protocols|list backends|list gates|list precisions
 """
 DATA = "--data synth:n=12,subjects=6"
 REQUEST = f"{DATA} --forget forget.txt --out x"
@@ -63,8 +65,6 @@ certificate T-1 --bundle a.unplug --sign key --out x
 certificate issue T-1 --bundle a.unplug --sign key --out x
 certificate templates r --out x
 report audit.json -o x.html
-list methods|list erasures|list designs|list tasks|list attacks|list targets|list devices|list conditions
-list data|list age-protocols|list backends|list gates
 cache info|cache purge --all --yes
 """
 ELSEWHERE = {"bundle push", "certificate verify", "ledger verify"}

@@ -93,6 +93,22 @@ for line in CALLS:
 print(json.dumps(list(leaves(main, []))))
 """
 
+HELPS = """
+import click
+from click.testing import CliRunner
+from unplug.sdk.cli import main
+
+def told(group, words):
+    done = CliRunner().invoke(main, [*words, "--help"])
+    if done.exit_code != 0:
+        print(words, done.stderr)
+    if isinstance(group, click.Group):
+        for name in group.list_commands(click.Context(group)):
+            told(group.get_command(click.Context(group), name), [*words, name])
+
+told(main, [])
+"""
+
 
 def calls(text: str) -> list[str]:
     return text.strip().replace("\n", "|").split("|")
@@ -124,3 +140,7 @@ def test_each_works_or_names_the_one_command_that_installs_what_it_lacks(tmp_pat
     }
     assert missed <= ELSEWHERE, "a command has a call here"
     assert not (tmp_path / "x").exists()
+
+
+def test_every_help_is_told_without_torch(tmp_path: Path) -> None:
+    assert python(f"import sys\nsys.modules['torch'] = None\n{HELPS}", cwd=tmp_path) == ""

@@ -145,7 +145,7 @@ def test_plugins_that_cannot_be_trained(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("--pixels 68", "68 px is no multiple of 8"),
+        ("--pixels 68", "68 px is not a multiple of 8"),
         ("--pixels 32", "Invalid value for '--pixels'"),
         ("--lr 0", "lr 0.0: out of range"),
         ("--data synth:n=2", "leave the"),

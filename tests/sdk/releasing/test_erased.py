@@ -183,10 +183,10 @@ def test_a_refusal_says_each_gate_and_writes_nothing(
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ("--data synth:n=9", "--data: it is of models that forget people"),
-        ("--override utility=x", "--override: it is of models that forget people"),
-        ("--method msg", "--method: it is of models that forget people"),
-        ("--dry-run", "--dry-run: it is of models that forget people"),
+        ("--data synth:n=9", "--data: it applies to models that forget people"),
+        ("--override utility=x", "--override: it applies to models that forget people"),
+        ("--method msg", "--method: it applies to models that forget people"),
+        ("--dry-run", "--dry-run: it applies to models that forget people"),
     ],
 )
 def test_options_of_models_are_refused(erased: Path, tmp_path: Path, more: str, says: str) -> None:

@@ -78,7 +78,7 @@ def test_the_walk_through(made: dict[str, Any], place: Path) -> None:
     growth = '{"schema": "unplug-ledger-growth/1", "older": "", "newer": "", "path": []}'
     (place / "growth.json").write_text(growth)
     other = "of the form unplug-ledger-inclusion/1, but unplug-ledger-growth/1"
-    assert f"no proof of a ledger {other}" in refused(f"{check}/growth.json")
+    assert f"not a proof of a ledger {other}" in refused(f"{check}/growth.json")
     not_ben = refused(f"{check}/proof.json --person {ben}", code=1)
     assert "does not name that person" in not_ben
 
@@ -151,7 +151,7 @@ def test_what_goes_wrong_is_one_line(
         (f"prove A-1 --person subject:y --out {place}/p", "does not name that person"),
         ("verify --trust a+b+c", "not NAME"),
         (f"verify --trust {place}/none", "No such file"),
-        (f"verify --against {place}/proof.json", "no signed note"),
+        (f"verify --against {place}/proof.json", "not a signed note"),
         (f"verify --proof {place}/broken.json", "does not follow its schema"),
         (f"verify --proof {place}/other.json", "not a proof of a ledger"),
         (

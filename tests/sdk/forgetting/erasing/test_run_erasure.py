@@ -152,7 +152,11 @@ def test_maps_of_another_text_encoder_and_files_that_are_none(
         load_map(erased / MAP, base.text_encoder)
     broken = tmp_path / MAP
     tensors, whole = load_file(erased / MAP), (erased / MAP).read_bytes()
-    for body, why in ((b"", "it is empty"), (whole[:-9], "not a map"), (b"\x80\x04N.", "not a map")):
+    for body, why in (
+        (b"", "it is empty"),
+        (whole[:-9], "not a map"),
+        (b"\x80\x04N.", "not a map"),
+    ):
         broken.write_bytes(body)
         with pytest.raises(CheckpointError, match=why):
             load_map(broken, load_base(str(base_folder), device=CPU).text_encoder)

@@ -12,7 +12,8 @@ import torch
 
 from unplug.core import InputError
 from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, AgePredictor
-from unplug.plugins.age import MAX_GROUPS, stage_strides
+from unplug.plugins.age import stage_strides
+from unplug.plugins.age_sizes import MAX_GROUPS
 
 PROMISED = {"nano": 0.3e6, "small": 1.0e6, "base": 6.0e6}
 SLACK = 0.15  # "about", in the docstring's round numbers

@@ -70,6 +70,12 @@ class Registry(Generic[T]):
         self._load_entry_points()
         return name in self._targets
 
+    def targets(self) -> dict[str, str | T]:
+        """What is registered by each name, in their order: objects, or where they will be imported
+        from.
+        """
+        return {name: self._targets[name] for name in self}
+
     def get(self, name: str) -> T:
         """Imports and returns the object called `name`."""
         self._load_entry_points()

@@ -4,11 +4,11 @@ from .adopted import first_answer as first_answer
 from .age import AGE_EDGES as AGE_EDGES
 from .age import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .age import AgePredictor as AgePredictor
-from .age import check_edges as check_edges
 from .age_sizes import ADOPTED as ADOPTED
 from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
 from .age_sizes import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
 from .age_sizes import SIZES as SIZES
+from .age_sizes import check_edges as check_edges
 from .age_trunk import AgeTrunk as AgeTrunk
 from .base_parts import check_decoder as check_decoder
 from .base_parts import check_unet as check_unet

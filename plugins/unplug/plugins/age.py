@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from unplug.core import InputError, IOSpec, TensorSpec
 
 from .adopted import Adopted, Normalized
-from .age_sizes import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, Size
+from .age_sizes import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, Size, check_edges
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights, network_line
 from .bounds import check_whole, is_whole
 from .checkpoint import WEIGHTS, find_checkpoint, load_checkpoint
@@ -29,7 +29,6 @@ above. Laws ask at 13, 16, 18 and 21, and shops challenge at 21 and 25: at a bor
 needs no assumption about ages within a group.
 """
 
-MAX_GROUPS = 256  # one a year is far below; a config.json must not be able to ask for gigabytes
 
 MAX_RANDOM_FEATURES = 4096
 
@@ -325,19 +324,3 @@ def _check_arguments(
             "an adopted network", "random features and dropout are its own affair", "Leave them 0"
         )
     check_whole("random_features", random_features, 0, MAX_RANDOM_FEATURES)
-
-
-def check_edges(edges: Sequence[float]) -> None:
-    """Refuses borders of age groups that are too few, too many, or do not rise: `InputError`."""
-    if not 3 <= len(edges) <= MAX_GROUPS + 1:
-        raise InputError(
-            "age_edges",
-            f"{len(edges)} borders given",
-            f"Give 3 to {MAX_GROUPS + 1} rising borders in years",
-        )
-    if not (all(map(math.isfinite, edges)) and all(a < b for a, b in itertools.pairwise(edges))):
-        raise InputError(
-            f"age_edges {list(edges)}",
-            "they do not rise",
-            "Give at least three rising borders in years",
-        )

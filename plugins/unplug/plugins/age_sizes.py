@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unplug.core import InputError
+
+MAX_GROUPS = 256  # one a year is far below; a config.json must not be able to ask for gigabytes
 MIN_IMAGE_SIZE, MAX_IMAGE_SIZE = 32, 224
 
 
@@ -64,3 +70,19 @@ SIZES: dict[str, Size] = {
         head=1280,
     ),
 }
+
+
+def check_edges(edges: Sequence[float]) -> None:
+    """Refuses borders of age groups that are too few, too many, or do not rise: `InputError`."""
+    if not 3 <= len(edges) <= MAX_GROUPS + 1:
+        raise InputError(
+            "age_edges",
+            f"{len(edges)} borders given",
+            f"Give 3 to {MAX_GROUPS + 1} rising borders in years",
+        )
+    if not (all(map(math.isfinite, edges)) and all(a < b for a, b in itertools.pairwise(edges))):
+        raise InputError(
+            f"age_edges {list(edges)}",
+            "they do not rise",
+            "Give at least three rising borders in years",
+        )

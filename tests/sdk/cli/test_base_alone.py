@@ -22,6 +22,8 @@ bundle sign a.unplug --sign key --out again.unplug
 bundle sign files --sign key --out g.unplug|bundle verify g.unplug --trust key.pub
 bundle inspect g.unplug|bundle diff files g.unplug|bundle pack g.unplug --out g.zip
 ledger role reader
+list methods|list erasures|list designs|list tasks|list attacks|list targets|list devices|list conditions
+list data|list age-protocols|list backends|list gates|list precisions
 """
 DATA = "--data synth:n=12,subjects=6"
 REQUEST = f"{DATA} --forget forget.txt --out x"
@@ -63,8 +65,6 @@ certificate T-1 --bundle a.unplug --sign key --out x
 certificate issue T-1 --bundle a.unplug --sign key --out x
 certificate templates r --out x
 report audit.json -o x.html
-list methods|list erasures|list designs|list tasks|list attacks|list targets|list devices|list conditions
-list data|list age-protocols|list backends|list gates
 cache info|cache purge --all --yes
 """
 ELSEWHERE = {"bundle push", "certificate verify", "ledger verify"}
@@ -91,6 +91,22 @@ for line in CALLS:
     done = CliRunner().invoke(main, line.split())
     print(json.dumps([line, done.exit_code, done.stderr]))
 print(json.dumps(list(leaves(main, []))))
+"""
+
+HELPS = """
+import click
+from click.testing import CliRunner
+from unplug.sdk.cli import main
+
+def told(group, words):
+    done = CliRunner().invoke(main, [*words, "--help"])
+    if done.exit_code != 0:
+        print(words, done.stderr)
+    if isinstance(group, click.Group):
+        for name in group.list_commands(click.Context(group)):
+            told(group.get_command(click.Context(group), name), [*words, name])
+
+told(main, [])
 """
 
 
@@ -124,3 +140,7 @@ def test_each_works_or_names_the_one_command_that_installs_what_it_lacks(tmp_pat
     }
     assert missed <= ELSEWHERE, "a command has a call here"
     assert not (tmp_path / "x").exists()
+
+
+def test_every_help_is_told_without_torch(tmp_path: Path) -> None:
+    assert python(f"import sys\nsys.modules['torch'] = None\n{HELPS}", cwd=tmp_path) == ""

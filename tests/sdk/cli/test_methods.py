@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from unplug.core import Registry
-
 from ..conftest import World
 from .calls import forget, refused, run, said
 
@@ -25,8 +23,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry that new methods do not change."""
     names = {"finetune": "Finetune", "msg": "MSG", "retrain": "RetrainFromScratch", "sisa": "SISA"}
     targets = {name: f"{PLACE}.{name}:{target}" for name, target in names.items()}
-    registry = Registry("method", targets)
-    monkeypatch.setattr("unplug.sdk.forgetting.unlearning.method.METHODS", registry)
+    monkeypatch.setattr("unplug.sdk.cli.list._targets", lambda _kind: targets)
 
 
 @pytest.mark.usefixtures("few")

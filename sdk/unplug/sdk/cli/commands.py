@@ -81,7 +81,7 @@ _LINES: dict[str, tuple[tuple[str, str, str | None], ...]] = {
         (
             "list",
             "List methods, erasures, attacks, targets, precisions, devices, data kinds.",
-            "forget",
+            None,
         ),
     ),
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from unplug.core import InputError
-from unplug.sdk.evidence.auditing import AuditReport, Certification
+from unplug.sdk.evidence import auditing
 from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
@@ -70,7 +70,7 @@ OF_AN_AUDIT = (Unrecognised, FurtherAttacks, StillOfUse)
 
 
 def forgetting_gates(
-    gates: Gates, report: AuditReport, certified: Certification | None = None
+    gates: Gates, report: auditing.AuditReport, certified: auditing.Certification | None = None
 ) -> list[Gate]:
     """The gates that an audit alone can tell of: nobody is told from strangers, and the model is of
     use as before.

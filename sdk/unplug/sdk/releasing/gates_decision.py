@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unplug.sdk.evidence.assurance import Shift, people_for
-from unplug.sdk.evidence.statistics import Estimate
+from unplug.sdk.evidence import assurance, statistics
 from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
@@ -84,7 +83,7 @@ class DecisionStays(MayNotRun, Rule):
 
     def foresee(self, counts: Counts) -> Iterator[Foreseen]:
         """Fewer minors or adults than it takes to show that none of them moved."""
-        needed = people_for(self.max_decision_shift)
+        needed = assurance.people_for(self.max_decision_shift)
         for what, side in zip(RATES, counts.sides or (), strict=False):
             if side < needed:
                 word = "minors" if what == "false positives" else "adults"
@@ -108,7 +107,9 @@ class DecisionStays(MayNotRun, Rule):
             detail = "; ".join(f"{name}: {why}" for name, why in decided.not_run.items())
             yield NOT_RUN.judged(float(len(decided.not_run)), 0.0, detail, inconclusive=True)
 
-    def _step(self, asked: dict[str, Question], shifts: Sequence[Shift]) -> Iterator[Gate]:
+    def _step(
+        self, asked: dict[str, Question], shifts: Sequence[assurance.Shift]
+    ) -> Iterator[Gate]:
         limits = dict.fromkeys(RATES, self.max_decision_shift) | {
             "calibration": self.max_calibration_shift
         }
@@ -118,8 +119,8 @@ class DecisionStays(MayNotRun, Rule):
             yield _held(asked[what], change, limit, f"{name}: {_span(change)}")
         yield from self._groups(asked["worst group"], shifts)
 
-    def _groups(self, asked: Question, shifts: Sequence[Shift]) -> Iterator[Gate]:
-        needed = people_for(self.max_group_shift)
+    def _groups(self, asked: Question, shifts: Sequence[assurance.Shift]) -> Iterator[Gate]:
+        needed = assurance.people_for(self.max_group_shift)
         judged = [
             (group.change, group, shift)
             for shift in shifts
@@ -143,17 +144,17 @@ class DecisionStays(MayNotRun, Rule):
         yield _held(asked, change, self.max_group_shift, f"{detail}; {beside}" if small else detail)
 
 
-def _held(asked: Question, change: Estimate, limit: float, detail: str) -> Gate:
+def _held(asked: Question, change: statistics.Estimate, limit: float, detail: str) -> Gate:
     seen = (change.low or 0.0) > 0.0 or (change.high or 0.0) < 0.0
     return asked.judged(_end(change), limit, detail, inconclusive=not seen)
 
 
-def _end(change: Estimate) -> float:
+def _end(change: statistics.Estimate) -> float:
     """The end of the interval that is farther from no change."""
     return max(abs(change.value if end is None else end) for end in (change.low, change.high))
 
 
-def _span(change: Estimate) -> str:
+def _span(change: statistics.Estimate) -> str:
     ends = (
         ""
         if change.low is None or change.high is None

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from unplug import export, mobile_bench
 from unplug.core import counted
-from unplug.export import RUNTIMES, TARGETS
-from unplug.mobile_bench import at_fault
 from unplug.sdk.evidence.auditing import SWITCHED_OFF
 from unplug.trust.bundle import Gate
 
@@ -178,7 +177,9 @@ class FilesRun(Rule):
 
     def foresee(self, counts: Counts) -> Iterator[Foreseen]:
         """Targets none of which can be timed here."""
-        runtimes = {name: RUNTIMES.get(TARGETS.get(name).runtime) for name in counts.targets}
+        runtimes = {
+            name: export.RUNTIMES.get(export.TARGETS.get(name).runtime) for name in counts.targets
+        }
         reasons = {name: runtime.unavailable() for name, runtime in runtimes.items()}
         if all(reasons.values()):
             what = f"files of {', '.join(reasons)} alone"
@@ -189,7 +190,7 @@ class FilesRun(Rule):
         """Rows that are refused, or too slow."""
         limit = self.max_host_latency_ms
         ran = [row for row in evidence.bench.rows if row.status != "not_run"]
-        spoilt = [row for row in ran if row.reasons and not at_fault(row)]
+        spoilt = [row for row in ran if row.reasons and not mobile_bench.at_fault(row)]
         bad = [row for row in ran if not row.valid and (row not in spoilt or limit is not None)]
         asked, rows = RUNS, counted(len(ran), "row")
         if limit is not None and not bad:

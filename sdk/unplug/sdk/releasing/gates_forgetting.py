@@ -10,16 +10,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from unplug.core import counted
-from unplug.sdk.evidence.auditing import (
-    EQUIVALENCE,
-    MIN_UNSEEN_SUBJECTS,
-    AttackResult,
-    AuditReport,
-    Certification,
-    ModelAudit,
-    inherent,
-)
-from unplug.sdk.evidence.statistics import MIN_SUBJECTS, few_people
+from unplug.sdk.evidence import auditing, statistics
+from unplug.sdk.evidence.auditing import EQUIVALENCE, AttackResult, AuditReport, ModelAudit
 from unplug.trust.bundle import ANEW, CERTIFIED, EXACT, RANKED, Gate
 
 from .evidence import ReleaseEvidence
@@ -188,8 +180,8 @@ class Unrecognised(Rule):
                 yield Foreseen(asked=METHOD, what="the certification", why=gate.explain(), fix=fix)
             return
         yield from self._too_few(counts)
-        if self.worst_person and not counts.ranked and counts.unseen < MIN_UNSEEN_SUBJECTS:
-            why = f"nobody can be the worst person among fewer than {MIN_UNSEEN_SUBJECTS}"
+        if self.worst_person and not counts.ranked and counts.unseen < auditing.MIN_UNSEEN_SUBJECTS:
+            why = f"nobody can be the worst person among fewer than {auditing.MIN_UNSEEN_SUBJECTS}"
             fix = f"{HOLD_OUT}; or `gates` worst_person=false"
             yield Foreseen(asked=WORST, what=_strangers(counts.unseen), why=why, fix=fix)
 
@@ -197,11 +189,11 @@ class Unrecognised(Rule):
         """People on either side, for an interval at all and for one within the margin."""
         gone, unseen = counts.forgotten, counts.unseen
         forgotten = f"{counted(counts.pictures, 'picture')} of {counted(gone, 'person', 'people')}"
-        if gone < MIN_SUBJECTS:
+        if gone < statistics.MIN_SUBJECTS:
             why = "no attack can decide that for an ordinary model"
             yield Foreseen(asked=ABOVE, what=forgotten, why=why)
-        elif unseen < MIN_SUBJECTS:
-            why = f"no attack can decide anything with fewer than {MIN_SUBJECTS}"
+        elif unseen < statistics.MIN_SUBJECTS:
+            why = f"no attack can decide anything with fewer than {statistics.MIN_SUBJECTS}"
             yield Foreseen(asked=ABOVE, what=_strangers(unseen), why=why, fix=HOLD_OUT)
         elif (width := least_width(gone, unseen)) > self._margin:
             why = (
@@ -214,7 +206,7 @@ class Unrecognised(Rule):
     def _margin(self) -> float:
         return min(self.max_auc_above_retrained, self.max_auc_below_retrained)
 
-    def _certified(self, certified: Certification) -> Gate:
+    def _certified(self, certified: auditing.Certification) -> Gate:
         """What the method left of other people at most, in as many requests of this size."""
         ends = [
             abs(end or 0.0)
@@ -274,7 +266,7 @@ def least_width(gone: int, unseen: int) -> float:
         [0.29, 0.14, 0.07]
     """
     spread = math.sqrt((1.0 - CORRELATION) / 6.0 * (1.0 / gone + 1.0 / unseen))
-    return QUANTILE * few_people(min(gone, unseen)) * spread
+    return QUANTILE * statistics.few_people(min(gone, unseen)) * spread
 
 
 def _strangers(count: int) -> str:
@@ -327,7 +319,7 @@ class FurtherAttacks(Rule):
         gaps = {
             name: item.minus_retrained_together
             for name, item in sorted(further.items())
-            if not inherent(name)
+            if not auditing.inherent(name)
         }
         known = {
             name: gap

@@ -27,9 +27,9 @@ from unplug.sdk.drawing.diffusion import (
 )
 from unplug.sdk.drawing.diffusion.load import RECORD
 from unplug.sdk.drawing.diffusion.noise import noise_like
+from unplug.sdk.drawing.diffusion.recipe import Distillation
 from unplug.sdk.drawing.diffusion.small import diffusers
 from unplug.sdk.drawing.diffusion.student import (
-    Distillation,
     StudentLoss,
     ddim,
     grid,

@@ -33,10 +33,11 @@ from .noise import draw_steps as draw_steps
 from .noise import noise_anywhere as noise_anywhere
 from .noise import noise_like as noise_like
 from .noise import sample_loss as sample_loss
-from .pack import PackRecipe as PackRecipe
 from .recipe import BaseRecipe as BaseRecipe
 from .recipe import ControlRecipe as ControlRecipe
+from .recipe import PackRecipe as PackRecipe
 from .recipe import StepRecipe as StepRecipe
+from .recipe import StudentRecipe as StudentRecipe
 from .recipe import Weighting as Weighting
 from .run_base import train_base as train_base
 from .run_base import write_pipeline as write_pipeline
@@ -72,7 +73,6 @@ from .steps import pick_precision as pick_precision
 from .steps import processes as processes
 from .steps import state_at as state_at
 from .steps import train_steps as train_steps
-from .student import StudentRecipe as StudentRecipe
 from .task import NoiseBatch as NoiseBatch
 from .task import NoiseFrame as NoiseFrame
 from .task import NoiseSet as NoiseSet

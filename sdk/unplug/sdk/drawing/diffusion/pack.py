@@ -9,57 +9,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from unplug.core import InputError
 from unplug.plugins import LORA_LAYERS
 
 from .base_training import BaseLoss, TextPairs, tokenize, use_fast_attention
 from .low_rank import add_low_rank
-from .recipe import StepRecipe, check_prompting
+from .recipe import PackRecipe
 from .steps import Trained, state_at, train_steps
-from .student import MAX_RANK
 from .tokenizer import encode
 
-PackLayers = Literal["all", "attention"]
 ATTENTION = ("to_q", "to_k", "to_v", "to_out.0")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PackRecipe(StepRecipe):
-    """How a pack is trained.
-
-    Args:
-        rank: the rank of the low-rank update of each layer.
-        layers: "all" changes the convolutions too, which small sharp things need; "attention" is a
-            fifth of the bytes.
-        drop_text: share of prompts that are replaced by the empty one.
-        captions: prompts a picture.
-    """
-
-    steps: int = 200
-    batch_size: int = 12
-    lr: float = 2e-3
-    warmup: int = 10
-    weight_decay: float = 0.0
-    ema: float = 0.95
-    rank: int = 8
-    layers: PackLayers = "all"
-    drop_text: float = 0.1
-    captions: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_prompting(self.drop_text, self.captions)
-        if not isinstance(self.rank, int) or not 1 <= self.rank <= MAX_RANK:
-            raise InputError(f"rank {self.rank}", "out of range", f"Use 1 to {MAX_RANK}")
-        if self.layers not in ("all", "attention"):
-            raise InputError(f"layers {self.layers!r}", "no such choice", "Use all or attention")
 
 
 def fit_pack(

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from unplug.core import InputError
+from unplug.sdk.drawing.device import GuidanceSchedule
 from unplug.sdk.learning.training import Augment
 
+from .shipped import OURS
+
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
+PackLayers = Literal["all", "attention"]
+MAX_RANK, MAX_DRAWN, MAX_SUBSTEPS = 128, 50, 50
+Distillation = Literal["progressive", "consistency"]
+"""The model whose word a student takes for where its step leads, see `StudentLoss`."""
 Timesteps = Literal["uniform", "cubic"]
 Weighting = Literal["velocity", "noise"]
 
@@ -190,3 +198,92 @@ class ControlRecipe(StepRecipe):
         if not isinstance(self.accumulate, int) or self.accumulate < 1:
             raise InputError(f"accumulate {self.accumulate}", "out of range", "Use 1 or more")
         share_of(self.batch_size, parts=self.accumulate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackRecipe(StepRecipe):
+    """How a pack is trained.
+
+    Args:
+        rank: the rank of the low-rank update of each layer.
+        layers: "all" changes the convolutions too, which small sharp things need; "attention" is a
+            fifth of the bytes.
+        drop_text: share of prompts that are replaced by the empty one.
+        captions: prompts a picture.
+    """
+
+    steps: int = 200
+    batch_size: int = 12
+    lr: float = 2e-3
+    warmup: int = 10
+    weight_decay: float = 0.0
+    ema: float = 0.95
+    rank: int = 8
+    layers: PackLayers = "all"
+    drop_text: float = 0.1
+    captions: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_prompting(self.drop_text, self.captions)
+        if not isinstance(self.rank, int) or not 1 <= self.rank <= MAX_RANK:
+            raise InputError(f"rank {self.rank}", "out of range", f"Use 1 to {MAX_RANK}")
+        if self.layers not in ("all", "attention"):
+            raise InputError(f"layers {self.layers!r}", "no such choice", "Use all or attention")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentRecipe(StepRecipe):
+    """How a student is trained.
+
+    Args:
+        drawn_steps: DDIM steps that the student draws a picture in, from 1.
+        distillation: progressive asks the teacher for all substeps, consistency for one of them and
+            the student for the rest.
+        substeps: the teacher's substeps for one step of the student.
+        teacher_guidance: scale of the teacher's classifier-free guidance, which the student learns
+            to do without; 1 is none.
+        teacher_schedule: how that scale goes over the noise levels, see `guidance_at`.
+        rank: the rank of a low-rank student (LoRA); 0 trains all weights of the UNet.
+        captions: prompts a picture.
+    """
+
+    steps: int = 400
+    batch_size: int = 16
+    lr: float = 1e-4
+    ema: float = 0.99
+    weight_decay: float = 0.0
+    drawn_steps: int = 4
+    distillation: Distillation = "consistency"
+    substeps: int = 6
+    teacher_guidance: float = OURS.guidance
+    teacher_schedule: GuidanceSchedule = OURS.schedule
+    rank: int = 0
+    captions: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole = {
+            "drawn_steps": (1, MAX_DRAWN),
+            "substeps": (1, MAX_SUBSTEPS),
+            "rank": (0, MAX_RANK),
+            "captions": (1, 64),
+        }
+        for name, (low, high) in whole.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise InputError(
+                    f"{name} {value}", "out of range", f"Use a whole number from {low} to {high}"
+                )
+        if not (math.isfinite(self.teacher_guidance) and 1.0 <= self.teacher_guidance <= 50.0):
+            raise InputError(
+                f"teacher_guidance {self.teacher_guidance}", "out of range", "Use 1 (none) to 50"
+            )
+        for name, choices in {
+            "teacher_schedule": get_args(GuidanceSchedule),
+            "distillation": get_args(Distillation),
+        }.items():
+            if (choice := getattr(self, name)) not in choices:
+                raise InputError(
+                    f"{name} {choice!r}", "no such choice", f"Use {' or '.join(choices)}"
+                )

@@ -31,7 +31,8 @@ from .load import RECORD, check_size_of
 from .low_rank import LOW_RANK_FILES, save_low_rank
 from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps
 from .noise import add_noise, sample_loss
-from .pack import PackRecipe, fit_pack
+from .pack import fit_pack
+from .recipe import PackRecipe
 from .shipped import PACK_SCHEMA
 
 

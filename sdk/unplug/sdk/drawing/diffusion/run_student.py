@@ -18,10 +18,11 @@ from .digest import base_digest
 from .latent_cache import latents
 from .load import BASE_FILES, RECORD, check_size_of, load_base
 from .low_rank import LOW_RANK_FILES, save_low_rank
+from .recipe import StudentRecipe
 from .run_base import save_base
 from .shipped import LORA_SCHEMA
 from .steps import round_to_half
-from .student import StudentRecipe, fit_student
+from .student import fit_student
 
 
 @one_writer

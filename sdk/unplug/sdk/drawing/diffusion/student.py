@@ -10,88 +10,23 @@ Shapes: B batch, c latent channels, h and w of a latent, L tokens, D text width.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError
 from unplug.plugins import LORA_LAYERS
-from unplug.sdk.drawing.device import GuidanceSchedule
 
 from .base_training import TextPairs, tokenize, use_fast_attention
 from .guidance import guidance_at
 from .low_rank import add_low_rank
 from .noise import noise_like
-from .recipe import StepRecipe
-from .shipped import OURS
+from .recipe import StudentRecipe
 from .steps import Trained, state_at, train_steps
 from .tokenizer import encode
-
-MAX_RANK, MAX_DRAWN, MAX_SUBSTEPS = 128, 50, 50
-Distillation = Literal["progressive", "consistency"]
-"""The model whose word a student takes for where its step leads, see `StudentLoss`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudentRecipe(StepRecipe):
-    """How a student is trained.
-
-    Args:
-        drawn_steps: DDIM steps that the student draws a picture in, from 1.
-        distillation: progressive asks the teacher for all substeps, consistency for one of them and
-            the student for the rest.
-        substeps: the teacher's substeps for one step of the student.
-        teacher_guidance: scale of the teacher's classifier-free guidance, which the student learns
-            to do without; 1 is none.
-        teacher_schedule: how that scale goes over the noise levels, see `guidance_at`.
-        rank: the rank of a low-rank student (LoRA); 0 trains all weights of the UNet.
-        captions: prompts a picture.
-    """
-
-    steps: int = 400
-    batch_size: int = 16
-    lr: float = 1e-4
-    ema: float = 0.99
-    weight_decay: float = 0.0
-    drawn_steps: int = 4
-    distillation: Distillation = "consistency"
-    substeps: int = 6
-    teacher_guidance: float = OURS.guidance
-    teacher_schedule: GuidanceSchedule = OURS.schedule
-    rank: int = 0
-    captions: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole = {
-            "drawn_steps": (1, MAX_DRAWN),
-            "substeps": (1, MAX_SUBSTEPS),
-            "rank": (0, MAX_RANK),
-            "captions": (1, 64),
-        }
-        for name, (low, high) in whole.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise InputError(
-                    f"{name} {value}", "out of range", f"Use a whole number from {low} to {high}"
-                )
-        if not (math.isfinite(self.teacher_guidance) and 1.0 <= self.teacher_guidance <= 50.0):
-            raise InputError(
-                f"teacher_guidance {self.teacher_guidance}", "out of range", "Use 1 (none) to 50"
-            )
-        for name, choices in {
-            "teacher_schedule": get_args(GuidanceSchedule),
-            "distillation": get_args(Distillation),
-        }.items():
-            if (choice := getattr(self, name)) not in choices:
-                raise InputError(
-                    f"{name} {choice!r}", "no such choice", f"Use {' or '.join(choices)}"
-                )
 
 
 def ddim(alpha_B: Tensor, after_B: Tensor, z_Bchw: Tensor, velocity_Bchw: Tensor) -> Tensor:

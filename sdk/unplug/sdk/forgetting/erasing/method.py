@@ -27,20 +27,19 @@ class Erasure(Protocol):
         """
 
 
-_HERE = "unplug.sdk.forgetting.erasing.methods"
 ERASURES: Registry[Callable[[], Erasure]] = Registry(
     "erasure",
     {
-        "uce": f"{_HERE}.uce:UCE",
-        "rece": f"{_HERE}.rece:RECE",
-        "speed": f"{_HERE}.speed:SPEED",
-        "mace": f"{_HERE}.mace:MACE",
-        "relabel": f"{_HERE}.relabel:Relabel",
-        "esd": f"{_HERE}.esd:ESD",
-        "ca": f"{_HERE}.ca:ConceptAblation",
-        "salun": f"{_HERE}.salun:SalientRelabel",
-        "spm": f"{_HERE}.spm:SPM",
-        "retrain": f"{_HERE}.retrain:TrainedAnew",
+        "uce": "unplug.sdk.forgetting.erasing.methods.uce:UCE",
+        "rece": "unplug.sdk.forgetting.erasing.methods.rece:RECE",
+        "speed": "unplug.sdk.forgetting.erasing.methods.speed:SPEED",
+        "mace": "unplug.sdk.forgetting.erasing.methods.mace:MACE",
+        "relabel": "unplug.sdk.forgetting.erasing.methods.relabel:Relabel",
+        "esd": "unplug.sdk.forgetting.erasing.methods.esd:ESD",
+        "ca": "unplug.sdk.forgetting.erasing.methods.ca:ConceptAblation",
+        "salun": "unplug.sdk.forgetting.erasing.methods.salun:SalientRelabel",
+        "spm": "unplug.sdk.forgetting.erasing.methods.spm:SPM",
+        "retrain": "unplug.sdk.forgetting.erasing.methods.retrain:TrainedAnew",
     },
     group="unplug.erasures",
 )

@@ -8,7 +8,6 @@ reference of commands comes from their parsers, that of Python from the doors of
 from __future__ import annotations
 
 import ast
-import html
 import inspect
 import itertools
 import json
@@ -77,13 +76,14 @@ def navigation(root: Path) -> Nav:
 
 
 def _title(words: str) -> str:
-    return words[:1].upper() + words[1:]
+    """With a capital, but for iOS."""
+    return re.sub("^[a-z](?![A-Z])", lambda first: first[0].upper(), words)
 
 
 def command_pages() -> Iterator[tuple[str, str]]:
     """Heading and text of a page for each group of ``unplug --help``."""
     for group, rows in itertools.groupby(COMMANDS.items(), lambda row: row[1].group):
-        parts = [f"# {group}: commands\n"]
+        parts = [f"# Commands: {group.lower()}\n"]
         for name, _ in rows:
             command = main.get_command(click.Context(main), name)
             assert command is not None
@@ -105,14 +105,17 @@ def _command(command: click.Command, path: str, level: int) -> Iterator[str]:
     yield f"```console\n{path} {' '.join(command.collect_usage_pieces(context))}\n```\n"
     for option in command.get_params(context):
         record = option.get_help_record(context)
-        if record is not None and option.name != "help":
+        if record is not None and record[1] and "--help" not in record[0]:
             yield f"`{record[0]}`\n:   {_prose(record[1])}\n"
 
 
 def _prose(text: str) -> str:
     """Words that no mark-up is read out of, but for code between backticks."""
     spans = " ".join(text.split()).split("`")
-    spans[::2] = [re.sub(r"([*_\[\]#])", r"\\\1", html.escape(span)) for span in spans[::2]]
+    spans[::2] = [
+        re.sub(r"[&<>*_\[\]#$\\]", lambda found: f"&#{ord(found[0])};", span) for span in spans[::2]
+    ]
+    spans[::2] = [re.sub(r"(?<!\S)--[a-z][a-z-]*", r"`\g<0>`", span) for span in spans[::2]]
     return "`".join(spans)
 
 
@@ -143,7 +146,9 @@ def _door(door: str, stubs: dict[str, Path]) -> str:
                 kinds["Constants"].append(name)
             else:
                 bare.append(f"`{name}`")
-    parts = [f"# {door}\n\n::: {door}\n    options: {{members: false, show_root_heading: false}}\n"]
+    parts = [
+        f"# {door}\n\n::: {door}\n    options: {{members: false, show_root_heading: false, show_root_toc_entry: false}}\n"
+    ]
     for kind, names in kinds.items():
         if names:
             parts += [
@@ -170,10 +175,10 @@ def _told(module: Path, name: str) -> bool:
 
 def lay_out(root: Path, out: Path) -> None:
     """Everything that the site is built from: pages, and the configuration with its navigation."""
-    shutil.rmtree(out, ignore_errors=True)
-    nav = navigation(root)
+    nav, files = navigation(root), linked(root)
     css = root / "docs/site.css"
-    for name, file in {**linked(root), css.relative_to(root): css}.items():
+    shutil.rmtree(out, ignore_errors=True)
+    for name, file in {**files, css.relative_to(root): css}.items():
         place = out / "pages" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, place)
@@ -183,8 +188,10 @@ def lay_out(root: Path, out: Path) -> None:
         nav[heading] = []
         for title, text in pages:
             (folder / f"{title}.md").write_text(text, encoding="utf-8")
-            nav[heading].append({title: f"{heading.lower()}/{title}.md"})
-    tabs = [{"Home": "README.md"}, *({heading: pages} for heading, pages in nav.items())]
+            short = title.removeprefix("unplug.")
+            nav[heading].append({short: f"{heading.lower()}/{title}.md"})
+    nav["Start"].insert(0, {"What it is": "README.md"})
+    tabs = [{heading: pages} for heading, pages in nav.items()]
     config = (root / "docs/zensical.toml").read_text(encoding="utf-8")
     head = f"[project]\nnav = {json.dumps(tabs, separators=(', ', ' = '))}\n"
     (out / "zensical.toml").write_text(config.replace("[project]\n", head, 1), encoding="utf-8")

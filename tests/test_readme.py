@@ -232,12 +232,6 @@ def test_the_python_on_forgetting_walks_the_whole_journey(
     assert "<svg" in Path("report.html").read_text()
 
 
-def test_links_between_documents_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).is_file(), (page.name, target)
-
-
 def test_the_table_of_methods_is_that_of_the_registry() -> None:
     assert with_table(METHODS_PAGE) == METHODS_PAGE, (
         "run: python -m benchmarks.methods docs/methods.md"

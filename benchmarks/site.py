@@ -25,7 +25,7 @@ from unplug.sdk.cli import COMMANDS, main
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 ROW = re.compile(r"^\| ([a-z ]+) \| (\[.*\]\(.*\)) \|$", re.MULTILINE)
-ENTRY = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+ENTRY = re.compile(r"\[([^\]]+)\]\(([^)]+\.md)\)")
 Nav = dict[str, list[dict[str, str]]]
 
 
@@ -42,7 +42,7 @@ def linked(root: Path) -> dict[Path, Path]:
     found: dict[Path, Path] = {}
     waiting = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
     while waiting:
-        page = waiting.pop().resolve()
+        page = waiting.pop()
         name = page.relative_to(root)
         if name in found:
             continue
@@ -50,8 +50,8 @@ def linked(root: Path) -> dict[Path, Path]:
         lines = page.read_text(encoding="utf-8").splitlines() if page.suffix == ".md" else []
         for number, line in enumerate(lines, 1):
             for target in LINK.findall(line):
-                file = page.parent / target
-                if not file.is_file():
+                file = (page.parent / target).resolve()
+                if not file.is_file() or not file.is_relative_to(root):
                     raise DeadLink(f"{name}:{number}: nothing is at {target}")
                 waiting.append(file)
     return found

@@ -150,7 +150,7 @@ WAYS = [
             "ledger": {"where"},
         },
         config={"config": ReleaseConfig},
-        words={"dry_run", "explain", "audit", "claim", "packs"},
+        words={"dry_run", "explain", "audited", "claim", "packs"},
         python={"bench_iterations", "bench_repeats", "threads", "workers"},
     ),
 ]

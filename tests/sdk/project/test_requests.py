@@ -15,8 +15,7 @@ from unplug.sdk.cli import main
 from unplug.sdk.cli.defaults import TAKES, project_defaults
 
 from ..cli.calls import refused, run, said
-from .conftest import Company
-from .test_starting import INIT
+from .conftest import INIT, Company
 
 
 def test_a_person_is_found_and_told_how_the_model_knows_them(company: Company) -> None:

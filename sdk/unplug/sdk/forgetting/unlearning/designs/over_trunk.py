@@ -307,7 +307,7 @@ class OverTrunk(ABC, Generic[K]):
             },
             "cost": cost.record(device),
             "metrics": measured(model, dataset, parts, device),
-            "lineage": lineage_of(original),
+            "lineage": lineage_of(original, stored),
             "versions": versions(),
         }
         return _saved(model, kept, split, out, record)

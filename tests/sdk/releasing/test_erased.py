@@ -203,7 +203,9 @@ def test_what_is_missing_or_of_another_kind(
     out = f"--out {tmp_path}/b.unplug"
     assert "--audited: it is missing" in refused(f"release {erased} {out}")
     assert "--data: it is missing" in refused(f"release {tmp_path} {out}")
-    assert "--claim: it is of a base" in refused(f"release {tmp_path} --claim prompts {out}")
+    assert "--claim: it applies to a text-to-image base" in refused(
+        f"release {tmp_path} --claim prompts {out}"
+    )
     audit.save(tmp_path / "audit.json")
     with pytest.raises(InputError, match="nothing was erased from it"):
         journey.release_erased(base_folder, tmp_path / "audit.json", out=tmp_path / "b")

@@ -246,7 +246,7 @@ def check_files(
         Refused: ``link``, or see `check_listed` and `check_bytes`.
     """
     if links := sorted(files.keys() & {*source.odd}):
-        raise Refused("link", source.label, f"{links[0]} is a link or no plain file")
+        raise Refused("link", source.label, f"{links[0]} is a link, or not a plain file")
     check_listed(source, files.keys() | ({MANIFEST} if has_manifest else set()))
     sizes = {name: entry.bytes for name, entry in files.items()}
     check_bytes(source, sizes, {name: entry.sha256 for name, entry in files.items()})

@@ -273,7 +273,9 @@ def check_plain(source: BundleSource) -> None:
     if len(source.sizes) + len(source.odd) > MAX_FILES + 2:
         raise Refused("too-many", source.label, f"more than {MAX_FILES} files are in it")
     if source.odd:
-        raise Refused("link", source.label, f"{source.odd[0][:200]!r} is a link or no plain file")
+        raise Refused(
+            "link", source.label, f"{source.odd[0][:200]!r} is a link, or not a plain file"
+        )
     check_names(sorted(source.sizes), source.label)
 
 

@@ -306,7 +306,7 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
         if shape != wanted:
             yield f"its {part} has {name} of shape {shape} where {wanted} is needed"
     if not pipeline.guided and "noise_pred_negative" in tensors["unet"]:
-        yield "its unet answers for a negative prompt that it is not asked about"
+        yield "its unet has an output for a negative prompt, and no input for one"
     for part in tensors:
         for name, tensor in tensors[part].items():
             kind = "int32" if name == "input_ids" else "float32"

@@ -158,7 +158,7 @@ def decision_in(postprocessing: dict[str, Any], where: str) -> DecisionRecord | 
         where: opens the error message.
 
     Raises:
-        InputError: what stands there is no record, or its rule crosses.
+        InputError: what stands there is not a record, or its rule crosses.
     """
     from pydantic import TypeAdapter, ValidationError
 

@@ -302,7 +302,7 @@ def _facts(raw: Any) -> HeadFacts:
         low < high for low, high in itertools.pairwise(facts.edges)
     )
     if not inside or not rising or not all(map(math.isfinite, facts.edges)):
-        raise ValueError("its facts are out of range")
+        raise ValueError("its settings are out of range")
     return facts
 
 

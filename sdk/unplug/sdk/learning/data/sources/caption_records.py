@@ -74,7 +74,7 @@ def record_from(raw: bytes) -> dict[str, Any]:
         raise ValueError("it is not a JSON object")
     named = {name_form(key).casefold(): value for key, value in record.items()}
     if len(named) < len(record):
-        raise ValueError("a key stands in it twice, in other letters")
+        raise ValueError("it has a key twice, in other letters")
     return named
 
 

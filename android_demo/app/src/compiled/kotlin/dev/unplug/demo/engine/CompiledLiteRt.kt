@@ -20,7 +20,7 @@ import java.io.File
  * [InterpreterModel] until one has.
  *
  * @param file that was checked; this API takes no bytes.
- * @param names of its tensors, as the bundle has them: this API does not list them.
+ * @param names the names of its tensors, as the bundle has them: this API does not list them.
  * @param gpu whether the GPU gets it, with what that cannot do left to the CPU.
  */
 class CompiledLiteRt(

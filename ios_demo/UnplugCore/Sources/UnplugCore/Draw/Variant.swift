@@ -68,7 +68,7 @@ public struct Variant: Sendable {
       let bits = (0..<4).reduce(UInt32(0)) { $0 | UInt32(data[data.startIndex + place + $1]) << UInt32(8 * $1) }
       return Float(bitPattern: bits)
     }
-    guard found.allSatisfy(\.isFinite) else { throw Failure(file.file, "it holds what is not a number", "Do not use this folder") }
+    guard found.allSatisfy(\.isFinite) else { throw Failure(file.file, "it holds something other than numbers", "Do not use this folder") }
     return found
   }
 }

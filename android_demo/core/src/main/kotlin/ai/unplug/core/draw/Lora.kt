@@ -52,7 +52,7 @@ public data class Variant(
     /** The rows of its file. @throws DataError one holds something other than numbers. */
     internal fun rows(body: ByteArray): FloatArray {
         val found = FloatArray(body.size / 4).also { ByteBuffer.wrap(body).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(it) }
-        if (!found.all(Float::isFinite)) throw DataError(file, "it holds what is not a number", "Export the base again")
+        if (!found.all(Float::isFinite)) throw DataError(file, "it holds something other than numbers", "Export the base again")
         return found
     }
 

@@ -137,7 +137,7 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
                 return handle, lock
         os.close(handle)
     raise OutputError(
-        str(path), "others take and leave it all the time", "Wait for them, or choose another `out`"
+        str(path), "other commands keep taking it", "Wait for them, or choose another `out`"
     )
 
 

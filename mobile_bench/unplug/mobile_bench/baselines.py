@@ -133,7 +133,7 @@ def load_baselines(path: Path = SHIPPED) -> Baselines:
         raise ReportError(
             str(path),
             problem,
-            "Correct the row; a number that nobody read has value null and verified false",
+            "Correct the row; an unread number has value null and verified false",
         )
     return baselines
 

@@ -65,7 +65,7 @@ OF_MODELS = (
     help="Train this many reference models (each costs a retraining) into OUT's folder.",
 )
 @fleet_option
-@click.option("--attacks", default="", help="Comma-separated (default: all that can run).")
+@click.option("--attacks", default="", help="Attacks, comma-separated (default: all that can run).")
 @path_option(
     "--original-artifact",
     "original_artifacts",
@@ -79,7 +79,7 @@ OF_MODELS = (
     "--retrained-artifact",
     "retrained_artifacts",
     multiple=True,
-    help="The same of the retrained model; may be repeated.",
+    help="The retrained model's export, to compare in the same way; may be repeated.",
 )
 @option(
     "--rounding/--no-rounding",

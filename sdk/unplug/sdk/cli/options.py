@@ -129,8 +129,7 @@ def face_options(function: F) -> F:
             default=0.01,
             show_default=True,
             help=(
-                "Around the found face, as a fraction of its box; the default frames it as UTKFace "
-                "does."
+                "Margin around the found face, as a fraction of its box (default: that of UTKFace)."
             ),
         ),
         click.option(

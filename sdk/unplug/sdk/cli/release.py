@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     help="Requests of the ledger that it answers.",
 )
 @click.option(
-    "--all-open", is_flag=True, help="It answers all open requests whose every name is in the data."
+    "--all-open", is_flag=True, help="Answer all open requests whose every name is in the data."
 )
 @click.option(
     "--dry-run",
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
 @click.option(
     "--explain",
     is_flag=True,
-    help="Say of each gate what it asks, where its limit comes from, what was found.",
+    help="Explain each gate: what it asks, where its limit comes from, what was found.",
 )
 @out_option("Bundle folder to write, for example face-age.unplug.")
 @computing
@@ -156,7 +156,9 @@ def release(
         raise InputError(f"`{name}`", why, "Leave it out")
     options.pop("packs")
     if audit not in (None, Path("full")):
-        raise InputError("`audit`", "a file is of a base, and this is none", "Write full, or none")
+        raise InputError(
+            "`audit`", "a file belongs to a base, and this is not one", "Write full, or none"
+        )
     options["audit"] = None if audit is None else "full"
     check_there(checkpoint)
     if spec is None or forget_file is None:

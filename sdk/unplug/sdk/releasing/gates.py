@@ -95,7 +95,7 @@ def gates_from(given: Mapping[str, Any], budget: float, *, decision: bool = True
         values[key] = read(key, value) if isinstance(value, str) else value
     if not decision and (asked := sorted(given.keys() & OF_A_DECISION)):
         fix = "Add `decision` FILE, or leave it out"
-        raise InputError(f"`gates` {asked[0]}", "no decision is given that could move", fix)
+        raise InputError(f"`gates` {asked[0]}", "there is no decision to compare", fix)
     return Gates(**values)
 
 

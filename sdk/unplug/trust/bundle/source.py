@@ -138,7 +138,9 @@ def open_source(path: Path) -> Iterator[BundleSource]:
         try:
             archive = _archive(path, handle)
         except DAMAGE as error:
-            raise Refused("archive", str(path), f"no zip archive of a bundle ({error})") from error
+            raise Refused(
+                "archive", str(path), f"it is not a zip archive of a bundle ({error})"
+            ) from error
         yield archive
 
 

@@ -134,5 +134,5 @@ def _hashes(path: Sequence[str], where: str) -> tuple[bytes, ...]:
         if len(hashes) > 64 or any(len(one) != 32 for one in hashes):
             raise ValueError("of another length")
     except ValueError as error:
-        raise InputError(where, "a hash in it is none", EDITED) from error
+        raise InputError(where, "a hash in it is not a hash", EDITED) from error
     return hashes

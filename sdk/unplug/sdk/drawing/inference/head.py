@@ -329,7 +329,7 @@ def _opened(facts: HeadFacts, tensors: dict[str, NDArray[Any]]) -> DeviceHead:
     ):
         raise ValueError("it is larger than any head")
     if not all(np.isfinite(item).all() for item in (lift_DC, offset_D, center_G)):
-        raise ValueError("some of its numbers are none")
+        raise ValueError("some of its values are not numbers")
     sums_KK = np.zeros((size, size), np.int64)
     sums_KK[np.triu_indices(size)] = sums
     # The file holds the upper triangle; the matrix is symmetric.

@@ -286,7 +286,7 @@ public class DeviceHead private constructor(
             if (shapes != listOf(listOf(features), listOf(groups), listOf(size * (size + 1) / 2), listOf(32))) wrong("its tensors have other shapes")
             val floats = listOf(lift, offset).map { raw -> FloatArray(raw.bytes.size / 4).also { raw.buffer().asFloatBuffer().get(it) } }
             val middles = DoubleArray(groups).also { centers.buffer().asDoubleBuffer().get(it) }
-            if (!floats.all { item -> item.all { it.isFinite() } } || !middles.all { it.isFinite() }) wrong("some of its numbers are none")
+            if (!floats.all { item -> item.all { it.isFinite() } } || !middles.all { it.isFinite() }) wrong("some of its values are not numbers")
             val totals = LongArray(sums.shape[0]).also { sums.buffer().asLongBuffer().get(it) }
             val people = committed.bytes.toList().chunked(32).map { hex(it.toByteArray()) }
             val inside = totals[features * size - features * (features - 1) / 2] shr (2 * (BITS - 1))

@@ -154,7 +154,7 @@ class Pipeline:
             itself.
         shift_factor: the shift of the autoencoder; the decoder's file adds it itself.
         defaults: steps, guidance and solver.
-        noise: the stream that the first latent is drawn from, see docs/formats.md.
+        noise: the stream that the first latent is drawn from: `unplug.sdk.drawing.device.noise`.
         versions: the versions of unplug and Python.
         git_revision: the git revision of this code, or None.
         lora: the UNet's input for low-rank updates, after its residuals; absent where it was

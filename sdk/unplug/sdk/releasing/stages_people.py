@@ -150,7 +150,7 @@ class AgeLimits(Stage):
     leaves = "evaluation.json"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
-        """Where a protocol is named."""
+        """Whether a protocol is named."""
         return material.config.evaluate is not None
 
     def check(self, material: ReleaseMaterial) -> None:

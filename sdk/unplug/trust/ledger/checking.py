@@ -33,7 +33,7 @@ class LedgerCheck:
         origin: which ledger.
         size: number of its entries.
         kept: number of entries of the checkpoint that it was held against; None without one.
-        notes: oddities that are no fault: a clock that was set back.
+        notes: oddities that are not faults, such as a clock that was set back.
     """
 
     origin: str

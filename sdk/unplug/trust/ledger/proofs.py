@@ -70,7 +70,7 @@ def prove_inclusion(
 
 
 def read_proof(path: Path) -> InclusionProof:
-    """A proof from a file; `InputError` for what is none, or is one of another form."""
+    """Reads a proof; raises `InputError` if the file is not one, or has another form."""
     raw = read_json(path, max_bytes=MAX_PROOF_BYTES)
     form = raw.get("schema") if isinstance(raw, dict) else None
     if form != InclusionProof.schema:

@@ -405,7 +405,7 @@ class _Asked:
         return "" if same else "its answers or gradients are others there"
 
     def _gradient(self, network: Normalized, image_BCHW: Tensor) -> list[Tensor]:
-        """Answers in evaluation, and the gradient of each parameter that has one."""
+        """The answers in evaluation mode, and the gradient of each parameter that has one."""
         network.eval().zero_grad(set_to_none=True)
         answer_BG = network(image_BCHW)
         if answer_BG.requires_grad:

@@ -15,7 +15,7 @@ ARGUMENT = re.compile(r"^ {4}[*\w][*\w, ]*(?: \([^)]*\))?:\s+(.*(?:\n {5,}.*)*)"
 BARE = re.compile(
     r"(of|in|at|by|for|from|to|with|without|on|onto|over|into|under|above|below|between|among|about"
     r"|through|during|before|after|than|against|per|within|upon|via|as|so|beside|behind"
-    r"|what|whatever|whose|where|wherever|who|whom|whoever)\b",
+    r"|that|what|whatever|whose|where|wherever|who|whom|whoever)\b",
     re.IGNORECASE,
 )
 HEADLESS = re.compile("Of |Whose |Whom ")

@@ -132,7 +132,7 @@ class Generated:
         kinds: the condition that each plugin follows.
         facts: how it was drawn; the same facts draw the same pictures.
         run: facts of this run alone: memory, versions, the part of the prompt that was read.
-        seconds: it took.
+        seconds: the seconds that it took.
     """
 
     pictures: list[Image]

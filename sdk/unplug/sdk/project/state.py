@@ -43,7 +43,7 @@ class ProjectRelease:
         entry: the ledger's entry.
         bundle: SHA-256 of its manifest.
         began, model: SHA-256 of the weights that it started from, and of those that it ships.
-        requests: that it answers.
+        requests: the requests that it answers.
     """
 
     number: int

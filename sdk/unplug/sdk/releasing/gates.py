@@ -140,7 +140,7 @@ def explain_gates(
 
     Args:
         gates: the gates in the order in which they were judged.
-        limits: that they were held to.
+        limits: the limits that they were held to.
         given: fields of `Gates` that the user set.
     """
     return tuple(_explained(gate, limits, given) for gate in gates)

@@ -239,7 +239,7 @@ def check_files(
 
     Args:
         source: the source of the files.
-        files: that the manifest lists.
+        files: the files that the manifest lists.
         has_manifest: whether it is among them.
 
     Raises:

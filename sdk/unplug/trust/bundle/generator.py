@@ -89,7 +89,7 @@ class GeneratorManifest:
         schema: always ``unplug-generator-bundle/1``.
         publication: the signer's statement; null in an unsigned bundle.
         erasure: null where nothing was erased, or nothing is claimed.
-        packs: that prompts' words switch on.
+        packs: the packs that prompts' words switch on.
         dropped: packs that left with this release; null where none did.
         gates: the gates of the erasure, and of the packs that left.
         files: every other file of the folder but the signature.

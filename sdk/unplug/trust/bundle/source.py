@@ -297,7 +297,7 @@ def check_bytes(source: BundleSource, sizes: Mapping[str, int], files: Mapping[s
     """Refuses a bundle of which a file is another than is listed; all sizes before any hash.
 
     Args:
-        source: that holds all of them.
+        source: the source that holds all of them.
         sizes: bytes of each.
         files: SHA-256 of each.
 

@@ -119,7 +119,7 @@ def check_kept(
     ledger that was written anew.
 
     Args:
-        rows: that `check_rows` was content with.
+        rows: the rows that `check_rows` was content with.
         kept: opened with the public key.
         origin: which ledger.
 

@@ -48,7 +48,7 @@ class Proven:
 
     Args:
         checkpoint: the ledger's checkpoint.
-        entry: that is in it.
+        entry: the entry that is in it.
     """
 
     checkpoint: LedgerCheckpoint

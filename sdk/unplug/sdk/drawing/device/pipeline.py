@@ -119,7 +119,7 @@ class Variant:
             little-endian, the first ones only.
         sha256: the SHA-256 of the file.
         bytes: the size of the file in bytes.
-        defaults: that suit it; None: the pipeline's.
+        defaults: the settings that suit it; None: the pipeline's.
         word: the word of a pack; prompts that say it switch the pack on. None: it acts where it is
             chosen. Absent from the record where there is none.
     """

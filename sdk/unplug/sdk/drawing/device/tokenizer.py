@@ -61,7 +61,8 @@ class Encoded:
 
     Args:
         ids: L token ids: the start, the words', the end, padding.
-        tokens: that the whole prompt has, start and end included; more than L were cut.
+        tokens: the number of tokens that the whole prompt has, start and end included; more than L
+            were cut.
         spelled: words that are not tokens of their own, each once: the base spells them, and may
             never have seen them.
     """

@@ -115,7 +115,7 @@ class Trained:
         history: rows of ``step``, ``loss``, ``lr``, ``wall_s``.
         wall_s: seconds over all parts of the run, also of those before a kill.
         samples: seen over all processes.
-        processes: that shared the work.
+        processes: the number of processes that shared the work.
     """
 
     model: Any

@@ -57,7 +57,7 @@ class HeadFacts:
             here.
         grid: pooled features are rounded to multiples of it.
         ridge: penalty a picture.
-        scale: that group scores are multiplied by.
+        scale: the factor that group scores are multiplied by.
         edges: G + 1 borders of the age groups in years; the age is held between the first and the
             last.
         digest: SHA-256 over the tensors, in the order of `TENSORS`.

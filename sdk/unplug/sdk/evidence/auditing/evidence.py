@@ -82,7 +82,8 @@ def gather(
 
     Args:
         sets: the request's sets, on the device.
-        dataset: that they come from; procedural faces are drawn once more in other pictures.
+        dataset: the data that they come from; procedural faces are drawn once more in other
+            pictures.
         task: the task of the models.
         others: other pictures of the same people under the same subjects, which no model was
             trained on; None draws them.

@@ -73,7 +73,7 @@ class Certification:
         test_error, retain_error: the unlearned models' errors over the original's, a ratio.
         compute: the compute of a forget step, as a fraction of retraining.
         seconds: the seconds of all forget steps.
-        device: that they ran on.
+        device: the device that they ran on.
         verdict, why: the verdict and its reason.
         seed: the seed of everything random.
     """

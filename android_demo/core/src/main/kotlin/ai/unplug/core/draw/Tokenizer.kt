@@ -11,7 +11,7 @@ import java.util.Locale
  * A prompt as its text encoder takes it.
  *
  * @property ids the token ids, as many as the base reads: the start, the words', the end, padding.
- * @property tokens that the whole prompt has, start and end included.
+ * @property tokens the number of tokens that the whole prompt has, start and end included.
  * @property spelled words that are not tokens of their own: the base spells them, and may never have seen them.
  */
 public class Encoded(

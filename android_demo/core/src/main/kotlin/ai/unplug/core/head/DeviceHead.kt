@@ -18,7 +18,7 @@ import java.security.MessageDigest
  * @property trunkSha256 the SHA-256 of the trunk's weight file; features of no other trunk mean anything here.
  * @property grid features are rounded to multiples of it.
  * @property ridge penalty a picture.
- * @property scale that group scores are multiplied by.
+ * @property scale the factor that group scores are multiplied by.
  * @property edges borders of the age groups in years.
  */
 public data class HeadFacts(

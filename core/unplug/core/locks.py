@@ -142,7 +142,7 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
 
 
 def _owner(handle: int) -> str:
-    """Who says to have it; a lock that was just taken may not say yet."""
+    """The process that says to have it; a lock that was just taken may not say yet."""
     with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
         owner = json.loads(os.pread(handle, MAX_OWNER_BYTES, 0))
         return (

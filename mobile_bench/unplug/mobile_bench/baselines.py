@@ -24,7 +24,7 @@ _DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSource:
-    """Where numbers stand.
+    """The publication that numbers stand in.
 
     Args:
         title: the title of the page, paper or file.

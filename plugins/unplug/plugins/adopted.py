@@ -121,7 +121,7 @@ class Adopted:
 
     @property
     def package(self) -> str:
-        """In front of the last colon."""
+        """The part in front of the last colon."""
         return self.factory.rpartition(":")[0]
 
     @property

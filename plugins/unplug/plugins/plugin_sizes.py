@@ -41,7 +41,7 @@ class PluginSize:
     kernels: tuple[int, ...]
 
     def config(self, levels: int) -> dict[str, Any]:
-        """As arguments of `ConditioningPlugin` for a base of so many levels."""
+        """The arguments of `ConditioningPlugin` for a base of so many levels."""
         return {
             "stem": self.stem,
             "stem_expand": self.stem_expand,

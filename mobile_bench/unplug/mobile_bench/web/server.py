@@ -276,7 +276,7 @@ class _PageHandler(BaseHTTPRequestHandler):
             exchange.reported.set()
 
     def _body(self, limit: int) -> bytes:
-        """As many bytes as the upload says, and never more than the limit."""
+        """Reads as many bytes as the upload says, and never more than the limit."""
         told = self.headers.get_all("Content-Length") or []
         if (
             self.headers.get("Transfer-Encoding")

@@ -84,7 +84,7 @@ def estimate(
 
 
 def text_of(report: EstimateReport) -> str:
-    """For a terminal: what it is, the numbers, their error, and what they rest on."""
+    """The text for a terminal: what it is, the numbers, their error, and what they rest on."""
     from unplug.mobile_bench import LABEL
 
     setting = report.setting

@@ -159,7 +159,7 @@ def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:
 
 
 def _split(dataset: Dataset, file: Path | None, **drawn: Any) -> Split:
-    """That of a file, or a new one."""
+    """The split of a file, or a new one."""
     from unplug.sdk.learning.data import fitting, load_split, make_split
 
     if file is None:

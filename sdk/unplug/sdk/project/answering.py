@@ -140,7 +140,7 @@ class _Next:
         }
 
     def signing(self) -> Signing:
-        """Who signs, as which release; the one before goes."""
+        """The signer and the release number; the release before is superseded."""
         chosen, name = self.settings.release, self.settings.model.name
         last = self.state.releases[-1] if self.state.releases else None
         signer = load_signer(chosen.sign, None if chosen.public is None else Path(chosen.public))

@@ -81,7 +81,7 @@ class ProjectState:
     schema: Literal["unplug-project-state/1"] = "unplug-project-state/1"
 
     def sealed(self) -> ProjectState:
-        """With the hash of its content."""
+        """The state with the hash of its content."""
         return replace(self, sha256=json_sha256(asdict(replace(self, sha256=""))))
 
 

@@ -1,4 +1,4 @@
-"""At age limits: the sections of an evaluation, its verdict and its key numbers."""
+"""The sections of an evaluation, its verdict and its key numbers."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def _ends(rate: Rate | Estimate) -> Ends:
 
 
 def _other(rate: Rate) -> Ends:
-    """Who passes, of who is rejected."""
+    """The people who pass, of those who are rejected."""
     if rate.value is None or rate.low is None or rate.high is None:
         return None, None, None
     return 1.0 - rate.value, 1.0 - rate.high, 1.0 - rate.low
@@ -533,7 +533,7 @@ def _drawn(report: EvaluationReport) -> Iterator[tuple[ModelEvaluation, str, int
 
 
 def _label(model: ModelEvaluation) -> str:
-    """In a legend, which leaves out what begins with an underscore."""
+    """The label in a legend, which leaves out names that begin with an underscore."""
     label = plain(model.label, 30)
     return f" {label}" if label.startswith("_") else label or NONE
 

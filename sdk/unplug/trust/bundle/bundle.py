@@ -224,7 +224,7 @@ def verify_bundle(
 def _check_whole(
     folder: Path, manifest: Manifest, *, signed: bool, label: str | None = None
 ) -> None:
-    """That every gate holds or its override is signed, and all parts are about one model."""
+    """Checks that every gate holds or its override is signed, and all parts are about one model."""
     for problem in (
         *gate_problems(manifest.gates, signed=signed),
         *model_problems(folder, manifest),
@@ -235,7 +235,7 @@ def _check_whole(
 def check_files(
     source: BundleSource, files: Mapping[str, FileEntry], *, has_manifest: bool = True
 ) -> None:
-    """That an unsigned bundle holds what its own manifest says.
+    """Checks that an unsigned bundle holds what its own manifest says.
 
     Args:
         source: the source of the files.

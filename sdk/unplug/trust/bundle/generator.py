@@ -224,7 +224,7 @@ def packs_left(before: Path, after: Path) -> tuple[DroppedPacks, Gate] | None:
 
 
 def _check_whole(source: BundleSource, manifest: GeneratorManifest) -> None:
-    """That all files, which were hashed before, belong together."""
+    """Checks that all files, which were hashed before, belong together."""
     raw = _read(source, manifest, PIPELINE, MAX_PIPELINE_BYTES)
     pipeline = pipeline_files(raw, source.label)
     check_parts(pipeline, manifest.files, source.label)

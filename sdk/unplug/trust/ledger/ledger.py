@@ -135,7 +135,7 @@ class Ledger:
 
     @property
     def shown(self) -> str:
-        """Where it lies, without a password."""
+        """The place where it lies, without a password."""
         return self._database.shown
 
     def create(self) -> LedgerEntry:

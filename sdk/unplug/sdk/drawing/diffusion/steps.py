@@ -166,8 +166,8 @@ def make_accelerator(recipe: StepRecipe, device: torch.device) -> Any:
 
 
 def synced(model: nn.Module, processes: int, device: torch.device) -> nn.Module:
-    """With batch norms that count over all GPUs: each sees its share of a step alone. gloo on a CPU
-    has none.
+    """The network with batch norms that count over all GPUs: each sees its share of a step alone.
+    gloo on a CPU has none.
     """
     return (
         nn.SyncBatchNorm.convert_sync_batchnorm(model)

@@ -110,7 +110,8 @@ class DeviceHead:
     committed: frozenset[bytes]
 
     def add(self, name: str, pooled_C: Array, age: float) -> DeviceHead:
-        """With one more picture: its name, the trunk's features of it, and an age in years.
+        """The head with one more picture: its name, the trunk's features of it, and an age in
+        years.
 
         Raises:
             InputError: it is in already, is not of this trunk's width, or is not finite.
@@ -125,7 +126,7 @@ class DeviceHead:
         )
 
     def remove(self, name: str, pooled_C: Array, age: float) -> DeviceHead:
-        """Without a picture, as if it had never been there, bit for bit.
+        """The head without a picture, as if it had never been there, bit for bit.
 
         Raises:
             InputError: that picture under that name and age is not in it, or nobody would be left.

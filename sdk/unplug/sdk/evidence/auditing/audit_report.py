@@ -254,7 +254,9 @@ class ModelAudit:
     further: dict[str, AttackResult] = field(default_factory=dict)
 
     def published(self) -> ModelAudit:
-        """Without scores of samples, use on the sets that forgetting changed, and single people."""
+        """The record without scores of samples, use on the sets that forgetting changed, and single
+        people.
+        """
         attacks, further = (
             {
                 name: replace(attack, forget_scores=(), unseen_scores=())

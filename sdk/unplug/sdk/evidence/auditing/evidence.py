@@ -173,7 +173,7 @@ def _others(
 
 
 def _people(part: SampleSet, dataset: Dataset) -> dict[str, int]:
-    """By who is in the samples, the number that the set gives her."""
+    """The number that the set gives each person in the samples."""
     owners = [dataset.samples[int(index)].person for index in dataset.indices(part.ids)]
     return dict(zip(owners, np.asarray(part.subject_N).tolist(), strict=True))
 

@@ -504,7 +504,7 @@ def _watched(network: Normalized, image_BCHW: Tensor) -> list[tuple[str, str, Te
 
 
 def _more(answers: Sequence[Any]) -> list[str]:
-    """That a network answers more while it trains."""
+    """Notes that a network answers more while it trains."""
     if not answers or isinstance(answers[-1], Tensor):
         return []
     kind = type(answers[-1]).__name__

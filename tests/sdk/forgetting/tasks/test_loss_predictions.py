@@ -101,6 +101,6 @@ def test_gain_needs_the_loss_without_the_plugin(world: World) -> None:
     assert unable == {
         "gain": "it reads the loss with and without a plugin, and this model is not a plugin"
     }
-    with pytest.raises(InputError, match="this model is none"):
+    with pytest.raises(InputError, match="this model is not a plugin"):
         gain(answers(LOSSES))
     assert np.isfinite(residual(ages)).all()  # an age model has what a plugin lacks

@@ -244,8 +244,8 @@ fleet_option = click.option(
     type=PATH,
     metavar="DIR",
     help=(
-        "The folder from `unplug references`: for each person, models that never saw her; each is "
-        "ranked among them."
+        "The folder from `unplug references`: models that never saw a person, among which that "
+        "person is ranked."
     ),
 )
 training_data_option = click.option(

@@ -50,10 +50,10 @@ CHIPS: dict[str, tuple[Chip, str]] = {
 CAUTION = (
     "Whether a face is alive or a camera real: there is no liveness check and no defence against "
     "injected pictures here.",
-    "That anybody certified the model: these are measurements by the people who ran them, and no "
+    "That anybody certified the model: these are measurements by the people who ran them, not a "
     "certification.",
-    "Anything about people of whom the data hold none. Procedural faces support no claim about "
-    "people at all.",
+    "Anything about kinds of people who are not in the data. Procedural faces support no claim "
+    "about people at all.",
 )
 
 
@@ -139,7 +139,7 @@ def _sentence(model: ModelEvaluation) -> str:
         f"{plain(model.label, 40)}: mean error {fixed(model.mae.value, 2)} years "
         f"({span(model.mae.low, model.mae.high, 2)}); "
         f"Challenge-{last.age:g} lets {percent(last.fate_minors.value)} "
-        f"({_span(last.fate_minors)}) of those of 14 to 17 pass, "
+        f"({_span(last.fate_minors)}) of people of 14 to 17 pass, "
         f"and rejects {percent(last.rejected.value)} ({_span(last.rejected)}) of those of 18 to 24."
     )
 

@@ -179,7 +179,7 @@ class AgePredictor(
         if self.network is not None:
             raise InputError(
                 "an adopted network",
-                "nobody knows what its trunk is",
+                "its trunk is not known",
                 "Use it as a whole, or train one of our sizes",
             )
         return pooled(self, image_BCHW)
@@ -321,6 +321,6 @@ def _check_arguments(
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")
     if network is not None and (random_features or dropout):
         raise InputError(
-            "an adopted network", "random features and dropout are its own affair", "Leave them 0"
+            "an adopted network", "it has its own features and dropout", "Leave both at 0"
         )
     check_whole("random_features", random_features, 0, MAX_RANDOM_FEATURES)

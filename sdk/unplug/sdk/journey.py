@@ -917,7 +917,7 @@ def _release_places(
     gates: Mapping[str, Any] | None,
     config: Mapping[str, Any],
 ) -> tuple[Checkpoint, Dataset, tuple[str, ...], Path, Path, ReleaseConfig]:
-    """From what, whither, and how."""
+    """The checkpoint, the output and the way of a release."""
     from unplug.sdk.learning.data import as_trained, resolve_names
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
 

@@ -96,7 +96,7 @@ def test_an_answer_without_anybody_to_ask(company: Company) -> None:
     run(f"request add {company.trained} --id T-1")
     assert "no attack can decide that for an ordinary model" in refused("answer --yes")
     company.toml(company.text.replace("[release]", '[release]\nmethod = "retrain"'))
-    assert "nobody is there to ask. Add --yes" in refused("answer")
+    assert "there is no terminal to ask on. Add --yes" in refused("answer")
     assert Project.open().state().release is None
 
 

@@ -98,7 +98,9 @@ def adopt(
             "`unplug data split SPEC --out FILE` makes one, if it was trained on that; or give "
             "data with a column partition"
         )
-        raise InputError("--split", "nobody said which of these pictures trained the network", fix)
+        raise InputError(
+            "--split", "it is not known which of these pictures trained the network", fix
+        )
     if weights is None:
         common.say(
             f"training {factory} at {recipe.image_size} px on {len(split.retain)} "

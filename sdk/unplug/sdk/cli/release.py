@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     help="Requests of the ledger that it answers.",
 )
 @click.option(
-    "--all-open", is_flag=True, help="It answers all open requests whose every name is in the data."
+    "--all-open", is_flag=True, help="Answer all open requests whose every name is in the data."
 )
 @click.option(
     "--dry-run",
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 @click.option(
     "--explain",
     is_flag=True,
-    help="Say of each gate what it asks, where its limit comes from, what was found.",
+    help="Explain each gate: what it asks, where its limit comes from, what was found.",
 )
 @out_option("Bundle folder to write, for example face-age.unplug.")
 @computing

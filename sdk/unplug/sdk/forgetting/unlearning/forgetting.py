@@ -20,6 +20,7 @@ from unplug.core import (
     OutputError,
     TrainingError,
     one_writer,
+    progress,
     settled,
     versions,
 )
@@ -340,13 +341,17 @@ def apply_method(
     model = copy.deepcopy(original).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     if not isinstance(method, TrainingHook):
         task.refresh(model, sets.train)
-    with seeded(seed, -2) as generator:
+    # without a budget it is a training, which has a bar of its own
+    bar = progress(label="forget", show=show and budget is not None)
+    meter = Meter(retrain, budget, tell=bar.update)
+    bar.total = meter.training_passes()
+    with bar, seeded(seed, -2) as generator:
         problem = ForgetProblem(
             retain=seen.train,
             forget=seen.forget,
             validation=seen.validation,
             task=task,
-            meter=Meter(retrain, budget),
+            meter=meter,
             seed=seed,
             generator=generator,
             state=state,
@@ -357,7 +362,7 @@ def apply_method(
         unlearned = method(model, problem)
         synchronize(device)
         check_weights(unlearned)
-        return unlearned.eval(), problem.meter.spent
+        return unlearned.eval(), meter.spent
 
 
 def check_weights(model: nn.Module) -> None:

@@ -110,6 +110,85 @@ def train(
 
 
 @settled
+def adopt(
+    factory: str,
+    data: Dataset | str,
+    *,
+    out: Place,
+    weights: Place | None = None,
+    split: Split | None = None,
+    edges: Sequence[float] | None = None,
+    mean: tuple[float, float, float] = (0.5, 0.5, 0.5),
+    std: tuple[float, float, float] = (0.5, 0.5, 0.5),
+    arguments: Mapping[str, Any] | None = None,
+    on_bad: OnBad = "error",
+    seed: int = 0,
+    device: str = "auto",
+    show: bool = True,
+    say: Callable[[str], None] | None = None,
+    **recipe: Any,
+) -> Checkpoint:
+    """Makes a network of your own an age predictor that every step works on.
+
+    Args:
+        factory: ``timm:NAME``, ``torchvision:NAME``, or ``package.module:factory`` or
+            ``./FILE.py:factory``: code of yours, which this call allows to run here. The network
+            takes pictures (B, 3, H, W) and answers one logit an age group.
+        data: data with ages, or their spec.
+        out: checkpoint folder to write.
+        weights: safetensors of the trained network; None trains it here.
+        split: a split into the people who trained it and others. `weights` need one, or data with
+            official parts: nobody but you knows.
+        edges: borders of its age groups in years; None takes ours.
+        mean, std: it sees (RGB in [0, 1] - mean) / std.
+        arguments: the factory's.
+        on_bad: the way with pictures of a data spec that cannot be read.
+        say: told what is trained.
+        recipe: fields of `unplug.sdk.learning.training.Recipe`: how it would be trained again.
+
+    Returns:
+        The saved checkpoint.
+
+    Raises:
+        InputError, CheckpointError, DataError, OutputError: see
+            `unplug.sdk.forgetting.tasks.adopt`.
+    """
+    from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, is_trusted
+    from unplug.sdk.forgetting.tasks import adopt as adopt_weights
+    from unplug.sdk.forgetting.tasks import check_and_trust, check_network, check_new, train_age
+    from unplug.sdk.learning.data import load_dataset, make_split
+    from unplug.sdk.learning.training import Recipe
+
+    place, chosen = Path(out), _device(device)
+    borders = tuple(map(float, AGE_EDGES if edges is None else edges))
+    given = {"image_size": data.size} if not isinstance(data, str) else {}
+    how = Recipe(**given | recipe, size=ADOPTED, dropout=0.0, edges=borders)
+    adopted = Adopted(factory=factory, arguments=dict(arguments or {}), mean=mean, std=std)
+    file = None if weights is None else Path(weights)
+    check_new(place)
+    known = adopted.is_code and is_trusted(adopted.call)
+    examine = check_network if known else check_and_trust
+    examine(adopted, how.image_size, borders, weights=file, device=chosen)
+    if isinstance(data, str):
+        data = load_dataset(data, how.image_size, on_bad=on_bad, show=show)
+    parts = {sample.partition for sample in data.samples}
+    if split is None and file is not None and not {"train", "test"} <= parts:
+        fix = (
+            "`unplug data split SPEC --out FILE` makes one, if it was trained on that; or give "
+            "data with a column partition"
+        )
+        raise InputError("`split`", "nobody said which of these pictures trained the network", fix)
+    split = split or make_split(data, seed=seed)
+    shared: Any = {"seed": seed, "device": chosen}
+    if file is not None:
+        return adopt_weights(adopted, file, data, split, how, place, **shared)
+    (say or _silent)(
+        f"training {factory} at {how.image_size} px on {len(split.retain)} of {len(data)} samples"
+    )
+    return train_age(data, split, how, place, show=show, adopted=adopted.to_dict(), **shared)
+
+
+@settled
 def unlearn(
     original: Checkpoint | Place,
     data: Dataset,

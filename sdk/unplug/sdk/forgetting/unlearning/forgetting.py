@@ -160,7 +160,7 @@ def forget(
     )
     if history:  # a retraining that was continued took longer than this process has been running
         cost = replace(cost, wall_s=float(history[-1]["wall_s"]))
-    record = _record(original, dataset, split, task, sets, model, seed) | {
+    record = _record(original, dataset, split, task, sets, model, seed, show) | {
         **({"history": history} if history else {}),
         "role": "retrained" if method == "retrain" else "unlearned",
         "forget": {
@@ -392,6 +392,7 @@ def _record(
     sets: Sets,
     model: nn.Module,
     seed: int,
+    show: bool,
 ) -> dict[str, Any]:
     parts = {"retain": sets.train, "forget": sets.forget, "test": sets.test}
     return task.facts() | {
@@ -400,7 +401,7 @@ def _record(
         "split": keyed(split).to_dict(),
         "recipe": task.recipe.to_dict(),
         "seed": seed,
-        "metrics": {name: task.metrics(model, part) for name, part in parts.items()},
+        "metrics": task.measured(model, parts, show=show),
         **({"adopted": original.record["adopted"]} if "adopted" in original.record else {}),
         "lineage": lineage_of(original),
         "versions": versions(),

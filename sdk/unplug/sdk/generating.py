@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import Bar, InputError, one_line, progress
+from unplug.core import InputError, follow, one_line, progress
 from unplug.sdk.drawing.device import Solver, asks_for, check_text, is_generator, words_of
 
 if TYPE_CHECKING:
@@ -153,7 +153,6 @@ def generate_pictures(
     device: Callable[[], torch.device],
     show: bool,
     say: Callable[[str], None],
-    bar: Bar,
 ) -> Generated:
     """Draws with a base or with exported files.
 
@@ -163,7 +162,7 @@ def generate_pictures(
     order, taught = order.by_packs(say)
     order = order.by_loras()
     if is_generator(Path(order.base)):
-        return _by_files(order, steerings, taught, say, bar)
+        return _by_files(order, steerings, taught, show, say)
     for name in ("target", "precision", "threads", "variant"):
         if getattr(order, name) is not None:
             why = "it is of exported files, and this base is none"
@@ -290,8 +289,8 @@ def _by_files(
     order: DrawOrder,
     steerings: Steerings,
     taught: Sequence[str],
+    show: bool,
     say: Callable[[str], None],
-    bar: Bar,
 ) -> Generated:
     """Draws with the files of one target and precision: the device's own loop, without torch."""
     from PIL import Image
@@ -319,7 +318,7 @@ def _by_files(
         say(f"the prompt asks for {', '.join(own)}")
     for text, encoded in zip((order.prompt, order.negative), words.read(pipeline), strict=True):
         _tell_unread(text, encoded, (*taught, *own), len(pipeline.tokenizer.vocabulary), say)
-    with bar("draw") as done:
+    with follow("draw", show=show) as done:
         drawn = draw(
             folder,
             words,

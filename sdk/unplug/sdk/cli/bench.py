@@ -6,7 +6,6 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ import click
 from unplug.core import InputError, counted, table
 from unplug.sdk import journey
 
-from .bars import progress_bar
 from .base import Common, Outcome, command, names, seed_option
 from .bench_estimate import estimate
 from .bench_import import import_
@@ -100,8 +98,8 @@ def run(
         runtime=runtime,
         checkpoint=checkpoint,
         out=out,
+        show=common.show,
         say=common.say,
-        bar=partial(progress_bar, common=common),
         seed=common.seed,
         **given(Plan, options),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ import click
 from unplug.core import counted, table
 from unplug.sdk import journey
 
-from .bars import progress_bar
 from .base import Common, Outcome, command
 from .options import each_shipped_or_given, out_option
 from .options_of import ConfiguredCommand, given
@@ -58,7 +56,6 @@ def export(checkpoints: tuple[Path, ...], out: Path, common: Common, **order: An
         out=out,
         show=common.show,
         say=common.say,
-        bar=partial(progress_bar, common=common),
         **given(ExportOrder, order),
     )
     return _told(done, out) if done.base is None else _told_base(done, out)

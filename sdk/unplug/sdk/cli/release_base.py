@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ import click
 from unplug.core import InputError
 from unplug.sdk import journey
 
-from .bars import progress_bar
 from .base import Common, Outcome, folded
 from .bundle import PublicationOrder
 from .bundle_generator import told_of
@@ -55,7 +53,6 @@ def release_base(
         "signing": signing,
         "show": common.show,
         "say": lambda line: common.say(folded(line)),
-        "bar": partial(progress_bar, common=common),
         **order,
     }
     if audited is not None:

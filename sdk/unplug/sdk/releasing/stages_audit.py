@@ -127,7 +127,14 @@ class Audit(Stage):
         if config.gates.min_relearn_of_retrained is None or material.exact:
             return report
         learned = {name: item for name, item in evidence.models.items() if name != "original"}
-        times = relearn_times(material.original, learned, material.sets, material.task, config.seed)
+        times = relearn_times(
+            material.original,
+            learned,
+            material.sets,
+            material.task,
+            config.seed,
+            show=material.show,
+        )
         models = tuple(replace(item, relearning=times.get(item.name)) for item in report.models)
         return replace(report, models=models)
 

@@ -194,7 +194,7 @@ def train_plugin(
             "seed": seed,
             "captions_seed": seed,
             "metrics": {
-                name: _measured(control, network, base, part, recipe, device)
+                name: _measured(control, network, base, part, recipe, device, show)
                 for name, part in sets.items()
                 if len(part)
             },
@@ -219,10 +219,10 @@ def _measured(
     data: ControlSet,
     recipe: ControlRecipe,
     device: torch.device,
+    show: bool,
 ) -> dict[str, Any]:
-    loss = mean_loss(
-        control, network, base, data, weighting=recipe.weighting, device=device, most=MEASURED
-    )
+    how: Any = {"weighting": recipe.weighting, "device": device, "most": MEASURED, "show": show}
+    loss = mean_loss(control, network, base, data, **how)
     return {"n": min(len(data), MEASURED), "loss": loss}
 
 

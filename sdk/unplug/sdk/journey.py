@@ -485,7 +485,8 @@ def export(
     plugins named with it, and ``pipeline.json``.
 
     Args:
-        checkpoints: one or several, or their folders; or a base and plugins for it.
+        checkpoints: one or several, their folders, or names of what ships; or a base and plugins
+            for it.
         out: folder for the files, each with its card; of several checkpoints one in it for each.
         say: called with warnings, and where samples come from.
         order: fields of `unplug.sdk.exporting.ExportOrder`, say ``to=["onnx"],
@@ -498,12 +499,13 @@ def export(
         InputError, MissingExtraError, ConversionError, OutputError: see
             `unplug.export.export_checkpoint`.
     """
+    from unplug.sdk.drawing.diffusion import shipped_folder
     from unplug.sdk.exporting import ExportOrder, export_models
 
     if isinstance(checkpoints, str) or not isinstance(checkpoints, Sequence):
         checkpoints = [checkpoints]
     return export_models(
-        _paths(checkpoints),
+        [shipped_folder(item) if isinstance(item, str) else _path(item) for item in checkpoints],
         ExportOrder(out=Path(out), **order),
         show=show,
         say=say or _silent,

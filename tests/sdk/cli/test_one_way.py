@@ -12,6 +12,7 @@ import pytest
 
 from unplug.mobile_bench import Plan
 from unplug.sdk import journey
+from unplug.sdk.cli.adopt import adopt
 from unplug.sdk.cli.audit import audit
 from unplug.sdk.cli.bench import run as bench
 from unplug.sdk.cli.bundle import PublicationOrder
@@ -84,6 +85,13 @@ WAYS = [
         },
         config={"recipe": Recipe},
         python={"schedule", "loss", "smoothing"},
+    ),
+    Way(
+        command=adopt,
+        step=journey.adopt,
+        otherwise={"data": {"spec"}, "split": {"split_file"}, "arguments": {"pairs"}},
+        config={"recipe": Recipe},
+        python={"size", "dropout", "schedule", "loss", "smoothing"},
     ),
     Way(
         command=audit,

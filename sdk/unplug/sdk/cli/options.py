@@ -274,15 +274,6 @@ def shipped_or_given(
     return None if value is None else shipped_folder(value)
 
 
-def each_shipped_or_given(
-    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
-) -> tuple[Path, ...]:
-    """The same as `shipped_or_given` for several names."""
-    from unplug.sdk.drawing.diffusion import shipped_folder
-
-    return tuple(map(shipped_folder, values))
-
-
 checkpoint_argument = click.argument("checkpoint", type=click.Path(), callback=shipped_or_given)
 
 

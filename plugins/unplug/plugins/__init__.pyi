@@ -44,6 +44,7 @@ from .factories import tried as tried
 from .factories import trust as trust
 from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK
+from .model_spec import describe_weights as describe_weights
 from .multi_plugin import MultiPlugin as MultiPlugin
 from .shipped_files import shipped_folders as shipped_folders
 from .shipped_files import shipped_path as shipped_path

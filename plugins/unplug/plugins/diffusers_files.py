@@ -17,6 +17,7 @@ from torch import nn
 from unplug.core import CheckpointError, InputError
 
 from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
+from .model_spec import describe_weights
 from .shipped_files import shipped_path, shipped_plugins
 
 FOREIGN_KEY = "adapter_type"
@@ -72,6 +73,11 @@ class PluginFiles:
         # answer.
         settings: Any = {**kwargs, "variant": variant, "max_shard_size": "10GB"}
         ModelMixin.save_pretrained(self, save_directory, **settings)  # type: ignore[arg-type]
+        describe_weights(
+            Path(save_directory) / _weights(variant),
+            architecture=self.model_type,
+            title=f"Conditioning plugin, {self.config.get('condition', 'several conditions')}",  # type: ignore[attr-defined]
+        )
 
     def to_json_string(self) -> str:
         """What becomes ``config.json``, with the word that keeps diffusers' ``T2IAdapter`` from
@@ -124,16 +130,17 @@ class PluginFiles:
         given = {
             key: value for key, value in hub.items() if value is not None and value is not False
         }
-        weights = (
-            DIFFUSERS_WEIGHTS if variant is None else DIFFUSERS_WEIGHTS.replace(".", f".{variant}.")
-        )
         place = _shipped_or(pretrained_model_name_or_path)
-        folder = find_checkpoint(place, weights, subfolder=subfolder, **given)
+        folder = find_checkpoint(place, _weights(variant), subfolder=subfolder, **given)
         plugin: Any = load_checkpoint(folder, expect=cls.model_type, variant=variant).model
         wanted = dtype or torch_dtype
         # diffusers' own `to` warns for no reason
         typed: Self = plugin if wanted is None else nn.Module.to(plugin, wanted)
         return typed
+
+
+def _weights(variant: str | None) -> str:
+    return DIFFUSERS_WEIGHTS if variant is None else DIFFUSERS_WEIGHTS.replace(".", f".{variant}.")
 
 
 def _shipped_or(place: str | PathLike[Any]) -> str | PathLike[Any]:

@@ -124,7 +124,16 @@ def train_pack(
         "versions": versions(),
         **(again or {}),
     }
-    save_low_rank(unet, out, record, _card(record), half=half)
+    save_low_rank(
+        unet,
+        out,
+        record,
+        _card(record),
+        half=half,
+        title=f"Pack: {word}",
+        description=f"For the base whose SHA-256 is {facts['base']}",
+        trigger_phrase=word,
+    )
     shutil.rmtree(work, ignore_errors=True)
     return record
 

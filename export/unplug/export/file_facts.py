@@ -23,7 +23,7 @@ def file_facts(checkpoint: Checkpoint, iospec: IOSpec) -> dict[str, str]:
     """Facts by their keys; what a checkpoint does not tell is left out.
 
     Args:
-        checkpoint: the weights, with the record and the card beside them.
+        checkpoint: the weights, with the record and the card next to them.
         iospec: the tensors of the exported file.
     """
     record = checkpoint.record
@@ -34,7 +34,7 @@ def file_facts(checkpoint: Checkpoint, iospec: IOSpec) -> dict[str, str]:
         "unplug_version": VERSION,
         "checkpoint_sha256": checkpoint.sha256,
         "base_sha256": base.get("sha256") if isinstance(base, dict) else None,
-        # The kind of the data alone: behind the colon its place is told, often a person's folder.
+        # The kind of the data alone: the rest tells its place, often a person's folder.
         "data": str(data.get("spec", "")).partition(":")[0],
         **{f"input_{tensor.name}": _contract(tensor) for tensor in iospec.inputs},
         **{f"output_{tensor.name}": _contract(tensor) for tensor in iospec.outputs},

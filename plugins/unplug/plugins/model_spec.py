@@ -22,7 +22,7 @@ def describe_weights(weights: Path, *, architecture: str, title: str, **more: st
 
     Args:
         weights: a file that was just written.
-        architecture: what must be alike for the same code to run it.
+        architecture: name shared by all networks that the same code runs.
         title: one line.
         more: other keys of the specification, say ``resolution``, without their prefix.
     """

@@ -25,7 +25,7 @@ class TargetSource:
         iospec: its named tensors.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
         description: the model's description in one line.
-        facts: what the file says of itself, see `file_facts`.
+        facts: keys of the file's own metadata, see `file_facts`.
         ios: the oldest iOS that a Core ML file shall run on, see `IOS`.
     """
 

@@ -50,7 +50,7 @@ def described(flatbuffer: bytes, source: TargetSource) -> bytes:
 
     Args:
         flatbuffer: a flatbuffer with one signature.
-        source: what it was made from.
+        source: the model that it was made from.
     """
     from ai_edge_litert import schema_py_generated as schema
 

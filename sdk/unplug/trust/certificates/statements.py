@@ -34,7 +34,7 @@ from unplug.trust.bundle import (
 from .certificate import Certificate
 
 CERTIFICATE, RELEASE = "certificate/v1", "release/v1"
-"""Behind `PLACE`, or an earlier one."""
+"""What follows `PLACE`, or an earlier one."""
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 SVR = "https://in-toto.io/attestation/svr/v0.1"
 PROVENANCE = "https://slsa.dev/provenance/v1"

@@ -68,7 +68,7 @@ def save_low_rank(
         record: gets the hashes of the weights and of the folder.
         card: Markdown.
         half: store them in float16.
-        title, header: what the file says of itself, see `describe_weights`.
+        title, header: keys of the file's own metadata, see `describe_weights`.
 
     Raises:
         OutputError: see `atomic_dir`.

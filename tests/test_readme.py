@@ -154,7 +154,9 @@ def test_what_agents_read_is_short_and_names_what_is_there() -> None:
             found = command.get_command(click.Context(command), word)
             assert found is not None, line
             command = found
-    for path in re.findall(r"`((?:tests|docs|sdk|benchmarks|android_demo|ios_demo)[\w/.]*)`", guide):
+    for path in re.findall(
+        r"`((?:tests|docs|sdk|benchmarks|android_demo|ios_demo)[\w/.]*)`", guide
+    ):
         assert (ROOT / path).exists(), path
 
 

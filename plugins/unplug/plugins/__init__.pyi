@@ -18,6 +18,7 @@ from .blocks import InvertedBottleneck as InvertedBottleneck
 from .blocks import init_weights as init_weights
 from .checkpoint import BINDING as BINDING
 from .checkpoint import CHECKPOINT_FILES as CHECKPOINT_FILES
+from .checkpoint import CODE_FILE as CODE_FILE
 from .checkpoint import DESIGN_STATE as DESIGN_STATE
 from .checkpoint import RECORD as RECORD
 from .checkpoint import Checkpoint as Checkpoint

@@ -31,7 +31,7 @@ def bill_of_materials(
 
     Args:
         name: the product.
-        title: what the model is.
+        title: its kind, in a few words.
         manifest: the bundle's manifest, but for its files.
         artifacts: the exported files.
         errors: error measures on the test set, by their names.

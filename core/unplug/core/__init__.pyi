@@ -129,4 +129,6 @@ from .text import signed as signed
 from .text import size as size
 from .text import span as span
 from .text import table as table
+from .uris import EARLIER as EARLIER
+from .uris import PLACE as PLACE
 from .worker import Job as Job

@@ -182,5 +182,5 @@ def test_bad_conditions_are_named() -> None:
     plugin, shape = trained(tiny_unet()), r"\[1, 1, 64, 64\]"
     with pytest.raises(InputError, match=f"canny condition of shape {shape}.*Convert the image"):
         plugin(torch.rand(1, 1, 64, 64))
-    with pytest.raises(InputError, match="no multiples of 8"):
+    with pytest.raises(InputError, match="not multiples of 8"):
         plugin(torch.rand(1, 3, 64, 60))

@@ -67,9 +67,10 @@ long-tests: $(VENV)/.ready-dev
 	$(PYTEST) -m "long and not nightly and not study" --durations 40
 
 # An auditor's environment, of any Python: make base PYTHON=python3.14. The tests' conftest loads torch.
+WHEEL ?= .
 base:
 	$(PYTHON) -m venv --clear $(VENV)-base
-	$(VENV)-base/bin/python -m pip install --quiet --disable-pip-version-check . pytest hypothesis
+	$(VENV)-base/bin/python -m pip install --quiet --disable-pip-version-check $(WHEEL) pytest hypothesis
 	$(VENV)-base/bin/python -m pytest -q --noconftest -m "not long and not nightly" $(BASE)
 
 # Leaderboards, controls compared, canaries: what no request needs.

@@ -1,7 +1,9 @@
 from .arrays import Array as Array
 from .arrays import open_array as open_array
 from .arrays import write_array as write_array
+from .bars import follow as follow
 from .bars import progress as progress
+from .bars import progress_in_logs as progress_in_logs
 from .bars import tell as tell
 from .cache import cache_alone as cache_alone
 from .cache import cache_dir as cache_dir
@@ -72,7 +74,6 @@ from .names import padded_name as padded_name
 from .names import person_named as person_named
 from .names import spoilt_name as spoilt_name
 from .processes import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
-from .processes import Bar as Bar
 from .processes import Child as Child
 from .processes import Progress as Progress
 from .processes import Reply as Reply
@@ -128,4 +129,6 @@ from .text import signed as signed
 from .text import size as size
 from .text import span as span
 from .text import table as table
+from .uris import EARLIER as EARLIER
+from .uris import PLACE as PLACE
 from .worker import Job as Job

@@ -1,21 +1,50 @@
-"""Progress of long work: a bar for people at a terminal, a line now and then in a log."""
+"""Progress of long work: a bar where somebody looks, a line now and then in the log of a command,
+and nothing anywhere else.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
+import shutil
 import sys
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
 from tqdm import tqdm
 
-from .text import printable
+from .processes import Progress
+from .text import printable, seconds
 
 EVERY = 30.0
 """Seconds between the lines of a log, and before the first: what is done by then says nothing."""
+TICK = 5.0
+"""Seconds after which a bar shows the time anew though nothing was done."""
 LINE = "{desc}: {n_fmt} of {total_fmt} {unit}, {elapsed} gone, {remaining} left{postfix}"
+_logged: ContextVar[bool] = ContextVar("logged", default=False)
+
+
+@contextlib.contextmanager
+def progress_in_logs() -> Iterator[None]:
+    """While it lasts progress that nobody looks at goes to standard error as lines: the way of
+    commands. Functions that a script calls leave its streams alone.
+    """
+    token = _logged.set(True)
+    try:
+        yield
+    finally:
+        _logged.reset(token)
+
+
+def is_watched() -> bool:
+    """Whether standard error is a terminal, or the output of a notebook's cell."""
+    kinds = type(sys.stderr).__mro__
+    return sys.stderr.isatty() or any(kind.__module__.startswith("ipykernel.") for kind in kinds)
 
 
 class _Log(io.TextIOBase):
@@ -37,6 +66,24 @@ class _Lines(tqdm):  # type: ignore[misc]
     monitor_interval = 0  # no thread next to our work, which may fork
 
 
+class _Bar(_Lines):
+    """Entered as a context it shows the time anew each `TICK`, so that it never stands still."""
+
+    def __enter__(self) -> Any:
+        self._left = threading.Event()
+        if not self.disable:
+            threading.Thread(target=self._tick, daemon=True).start()
+        return self
+
+    def _tick(self) -> None:
+        while not self._left.wait(TICK):
+            self.refresh()
+
+    def __exit__(self, *error: object) -> None:
+        self._left.set()
+        self.close()
+
+
 def progress(
     items: Iterable[Any] | None = None,
     *,
@@ -46,13 +93,13 @@ def progress(
     total: int | None = None,
     done: int = 0,
 ) -> Any:
-    """A tqdm bar; where standard error is neither a terminal nor a notebook, a line every `EVERY`
-    seconds instead.
+    """A tqdm bar on a terminal and in a notebook; in a command's log (`progress_in_logs`) a line
+    every `EVERY` seconds instead; elsewhere nothing.
 
     Args:
         items: the items to iterate over, or None where `update` counts.
         label: the text in front.
-        show: False for silence.
+        show: False for silence everywhere.
         unit: the thing counted, in the singular.
         total: the number of items (default: the length of `items`, if it has one).
         done: the number of items done before.
@@ -61,19 +108,39 @@ def progress(
         >>> [value for value in progress([1, 2], label="count", show=False)]
         [1, 2]
     """
-    usual = {
-        "desc": label,
-        "unit": unit,
-        "total": total,
-        "initial": done,
-        "disable": not show,
-        "leave": False,
-    }
-    if sys.stderr.isatty() or "ipykernel" in sys.modules:
-        return tqdm(items, **usual)
-    return _Lines(
-        items, **usual, file=_Log(), delay=EVERY, mininterval=EVERY, miniters=1, bar_format=LINE
-    )
+    usual = {"desc": label, "unit": unit, "total": total, "initial": done, "leave": False}
+    if is_watched():
+        # tqdm shows nothing on a terminal that tells no size
+        columns, rows = shutil.get_terminal_size()
+        return _Bar(items, **usual, disable=not show, ncols=columns - 1, nrows=rows)
+    usual |= {"disable": not (show and _logged.get()), "bar_format": LINE}
+    return _Lines(items, **usual, file=_Log(), delay=EVERY, mininterval=EVERY, miniters=1)
+
+
+@contextlib.contextmanager
+def follow(label: str, *, show: bool) -> Iterator[Progress]:
+    """`progress` as the callback (done, total, text) that children report to; in a log each new
+    text is a line, with its time.
+
+    Example:
+        >>> with follow("export", show=False) as report:
+        ...     report(1, 2, "age.fp32.onnx")
+    """
+    begun, last = time.monotonic(), ""
+    with progress(label=label, unit="part", show=show and is_watched()) as bar:
+
+        def report(done: int, total: int, text: str) -> None:
+            nonlocal last
+            text = printable(text)
+            if not bar.disable:
+                bar.total, bar.n = total, done
+                bar.set_postfix_str(text)
+            elif show and _logged.get() and text != last:
+                last = text
+                passed = seconds(time.monotonic() - begun)
+                sys.stderr.write(f"{label}: {done} of {total}, {text} ({passed})\n")
+
+        yield report
 
 
 @cache

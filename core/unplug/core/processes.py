@@ -26,7 +26,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import LifoQueue
@@ -46,8 +45,6 @@ P = TypeVar("P")
 R = TypeVar("R")
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done)."""
-Bar = Callable[[str], AbstractContextManager[Progress]]
-"""Opens a progress bar with a label."""
 
 DEFAULT_TIMEOUT_SECONDS = (
     1800.0  # the largest network of the project converts in under 40 s; slow disks get the rest

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import Bar, CheckpointError, InputError, one_line, temporary_folder, write_json
+from unplug.core import CheckpointError, InputError, follow, one_line, temporary_folder, write_json
 from unplug.export import (
     Artifact,
     Coverage,
@@ -111,7 +111,7 @@ class ExportedModel:
     """The files of one checkpoint, or of one part of a base.
 
     Args:
-        name: that of the checkpoint's folder, or of the part.
+        name: the name of the checkpoint's folder, or of the part.
         checkpoint: the checkpoint that they were made from.
         folder: the folder with the files.
         parity: the result of `check`; also ``parity.json`` in the folder.
@@ -155,7 +155,7 @@ class Exported:
 
 
 def export_models(
-    checkpoints: Sequence[Path], order: ExportOrder, *, show: bool, say: Say, bar: Bar
+    checkpoints: Sequence[Path], order: ExportOrder, *, show: bool, say: Say
 ) -> Exported:
     """Exports checkpoints, or a base with the plugins named with it.
 
@@ -163,7 +163,7 @@ def export_models(
         InputError: what does not go together; found before the first conversion.
     """
     if any(map(is_base, checkpoints)):
-        return _export_base(checkpoints, order, say, bar)
+        return _export_base(checkpoints, order, show, say)
     _check_order(order, say)
     named = _named(checkpoints)
     for checkpoint in named.values():
@@ -175,7 +175,7 @@ def export_models(
         calibration, inputs = given[name]
         folder = order.out if len(named) == 1 else order.out / name
         started = time.perf_counter()
-        with bar(f"export {name}") as progress:
+        with follow(f"export {name}", show=show) as progress:
             made = export_checkpoint(
                 checkpoint,
                 out=folder,
@@ -187,7 +187,7 @@ def export_models(
         model = ExportedModel(
             name=name, checkpoint=checkpoint, folder=folder, files=tuple(made), seconds=seconds
         )
-        models.append(_covered(_checked(model, inputs, bar), order.delegate))
+        models.append(_covered(_checked(model, inputs, show), order.delegate))
     return Exported(models=tuple(models), seconds=sum(item.seconds or 0 for item in models))
 
 
@@ -253,11 +253,11 @@ def _opened(data: Dataset | str, side: int, model: Checkpoint, show: bool) -> Da
     return load_again(data, side, model.record, show=show)
 
 
-def _checked(model: ExportedModel, inputs: Mapping[str, Any] | None, bar: Bar) -> ExportedModel:
+def _checked(model: ExportedModel, inputs: Mapping[str, Any] | None, show: bool) -> ExportedModel:
     """Compared with its checkpoint; ``parity.json`` goes next to the files."""
     if inputs is None:
         return model
-    with bar(f"parity {model.checkpoint.name}") as progress:
+    with follow(f"parity {model.checkpoint.name}", show=show) as progress:
         report = measure_parity(model.files, model.checkpoint, inputs, progress=progress)
     report.save(model.folder / "parity.json")
     return replace(model, parity=report)
@@ -270,7 +270,7 @@ def _covered(model: ExportedModel, delegate: str | None) -> ExportedModel:
     return replace(model, delegates=tuple(coverage(item, delegate) for item in files))
 
 
-def _export_base(checkpoints: Sequence[Path], order: ExportOrder, say: Say, bar: Bar) -> Exported:
+def _export_base(checkpoints: Sequence[Path], order: ExportOrder, show: bool, say: Say) -> Exported:
     from unplug.sdk.drawing.diffusion import find_lora, load_base, teacher_of_lora, tell_foreign
 
     variants = _variants(order.variants)
@@ -295,13 +295,13 @@ def _export_base(checkpoints: Sequence[Path], order: ExportOrder, say: Say, bar:
             base = load_base(str(source.folder.resolve()), device=torch.device("cpu"))
             foreign = tuple(tell_foreign(base, every, source.name, say))
             source = _merged(source, base, merged, folder) if merged else source
-        made = _export_parts(source, order, bar)
+        made = _export_parts(source, order, show)
     return replace(made, loras=tuple(merged), foreign_loras=foreign)
 
 
-def _export_parts(source: GeneratorSource, order: ExportOrder, bar: Bar) -> Exported:
+def _export_parts(source: GeneratorSource, order: ExportOrder, show: bool) -> Exported:
     started = time.perf_counter()
-    with bar(f"export {source.name}") as progress:
+    with follow(f"export {source.name}", show=show) as progress:
         made = export_generator(source, out=order.out, progress=progress, **order.settings())
     seconds = round(time.perf_counter() - started, 1)
     folders = source.checkpoints()
@@ -315,7 +315,7 @@ def _export_parts(source: GeneratorSource, order: ExportOrder, bar: Bar) -> Expo
         )
         card = files[0].card
         inputs = order.check and example_inputs(card.model_type, card.iospec, order.check)
-        models.append(_checked(model, inputs or None, bar))
+        models.append(_checked(model, inputs or None, show))
     return Exported(models=tuple(models), base=source.name, seconds=seconds)
 
 
@@ -473,17 +473,18 @@ def compare_files(
 ) -> ParityReport:
     """Compares files with their checkpoint, per named output."""
     data, inputs = _compared(files, checkpoint, on, show, say)
-    if coreml_host is None:
-        report = measure_parity(files, checkpoint, inputs, runtime=runtime)
-    else:
-        report = _by_coreml(coreml_host, files, checkpoint, inputs, runtime)
-    if on.task is None or data is None:
-        return report
-    from unplug.sdk.evidence.auditing import task_deltas
+    with follow("parity", show=show) as progress:
+        if coreml_host is None:
+            report = measure_parity(files, checkpoint, inputs, runtime=runtime, progress=progress)
+        else:
+            report = _by_coreml(coreml_host, files, checkpoint, inputs, runtime)
+        if on.task is None or data is None:
+            return report
+        from unplug.sdk.evidence.auditing import task_deltas
 
-    ran = {row.file for row in report.rows if row.status != "not_run"}
-    runnable = [item for item in files if item.card.file in ran]
-    deltas = task_deltas(*data, runnable, most=on.task, base=on.base)
+        ran = {row.file for row in report.rows if row.status != "not_run"}
+        runnable = [item for item in files if item.card.file in ran]
+        deltas = task_deltas(*data, runnable, most=on.task, base=on.base)
     return replace(report, task=deltas)
 
 

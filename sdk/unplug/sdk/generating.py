@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import Bar, InputError, one_line, progress
+from unplug.core import InputError, follow, one_line, progress
 from unplug.sdk.drawing.device import Solver, asks_for, check_text, is_generator, words_of
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ class DrawOrder:
         return tuple(self.seed + index for index in range(self.count))
 
     def by_loras(self) -> DrawOrder:
-        """With the steps, guidance and solver that the LoRA weights tell, where none are asked
-        for.
+        """The order with the steps, guidance and solver that the LoRA weights tell, where none are
+        asked for.
         """
         from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
 
@@ -101,8 +101,8 @@ class DrawOrder:
         return order
 
     def by_packs(self, say: Callable[[str], None]) -> tuple[DrawOrder, tuple[str, ...]]:
-        """With those packs as LoRA weights whose word the prompt says, and these words, which they
-        teach the base.
+        """The order with those packs as LoRA weights whose word the prompt says, and these words,
+        which they teach the base.
 
         Raises:
             CheckpointError: a folder that is not a pack.
@@ -132,7 +132,7 @@ class Generated:
         kinds: the condition that each plugin follows.
         facts: how it was drawn; the same facts draw the same pictures.
         run: facts of this run alone: memory, versions, the part of the prompt that was read.
-        seconds: it took.
+        seconds: the seconds that it took.
     """
 
     pictures: list[Image]
@@ -153,7 +153,6 @@ def generate_pictures(
     device: Callable[[], torch.device],
     show: bool,
     say: Callable[[str], None],
-    bar: Bar,
 ) -> Generated:
     """Draws with a base or with exported files.
 
@@ -163,7 +162,7 @@ def generate_pictures(
     order, taught = order.by_packs(say)
     order = order.by_loras()
     if is_generator(Path(order.base)):
-        return _by_files(order, steerings, taught, say, bar)
+        return _by_files(order, steerings, taught, show, say)
     for name in ("target", "precision", "threads", "variant"):
         if getattr(order, name) is not None:
             why = "it is of exported files, and this base is none"
@@ -183,7 +182,7 @@ def _by_base(
     show: bool,
     say: Callable[[str], None],
 ) -> Generated:
-    """On torch."""
+    """Draws on torch."""
     # before torch and diffusers are loaded, which takes seconds
     steered = _steered(steerings, _kind_of)
     from unplug.sdk.drawing.diffusion import draw_pictures, find_lora, load_loras, tell_foreign
@@ -290,10 +289,10 @@ def _by_files(
     order: DrawOrder,
     steerings: Steerings,
     taught: Sequence[str],
+    show: bool,
     say: Callable[[str], None],
-    bar: Bar,
 ) -> Generated:
-    """With the files of one target and precision: the device's own loop, without torch."""
+    """Draws with the files of one target and precision: the device's own loop, without torch."""
     from PIL import Image
 
     from unplug.sdk.drawing.device import Words, condition_of, draw, load_pipeline
@@ -319,7 +318,7 @@ def _by_files(
         say(f"the prompt asks for {', '.join(own)}")
     for text, encoded in zip((order.prompt, order.negative), words.read(pipeline), strict=True):
         _tell_unread(text, encoded, (*taught, *own), len(pipeline.tokenizer.vocabulary), say)
-    with bar("draw") as done:
+    with follow("draw", show=show) as done:
         drawn = draw(
             folder,
             words,

@@ -1,26 +1,26 @@
 """The journey as functions, one a step: what ``unplug COMMAND`` does, for Python.
 
 Each imports what it needs when it is called, so that timing exported files takes no torch. Devices
-are "auto", "cpu" or "cuda"; the same seed gives the same bytes on the same machine; ``show`` draws
-progress bars. Each step sets what torch, NumPy and others compute with, whatever the process had
+are "auto", "cpu" or "cuda"; the same seed gives the same bytes on the same machine. On a terminal
+and in a notebook a step draws progress bars; scripts and pipes get none, and ``show=False`` gives
+nobody any. Each step sets what torch, NumPy and others compute with, whatever the process had
 switched, and puts it back, see `unplug.core.settled`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import InputError, settled, temporary_folder
+from unplug.core import InputError, follow, settled, temporary_folder
 
 if TYPE_CHECKING:
     import torch
 
-    from unplug.core import Array, Bar, Progress
+    from unplug.core import Array
     from unplug.export import Artifact, Explanation, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
@@ -44,12 +44,6 @@ MAX_JUDGED = 24
 """Models in one evaluation: more make no page that anybody reads."""
 
 
-@contextmanager
-def no_bar(_label: str) -> Iterator[Progress]:
-    """Shows nothing."""
-    yield lambda _done, _total, _text: None
-
-
 @settled
 def train(
     data: Dataset,
@@ -63,7 +57,7 @@ def train(
     seed: int = 0,
     device: str = "auto",
     restart: bool = False,
-    show: bool = False,
+    show: bool = True,
     **recipe: Any,
 ) -> Checkpoint:
     """Trains a face-age predictor on the retain set of a split; an unfinished run at `out` is
@@ -116,6 +110,87 @@ def train(
 
 
 @settled
+def adopt(
+    factory: str,
+    data: Dataset | str,
+    *,
+    out: Place,
+    weights: Place | None = None,
+    split: Split | None = None,
+    edges: Sequence[float] | None = None,
+    mean: tuple[float, float, float] = (0.5, 0.5, 0.5),
+    std: tuple[float, float, float] = (0.5, 0.5, 0.5),
+    arguments: Mapping[str, Any] | None = None,
+    on_bad: OnBad = "error",
+    seed: int = 0,
+    device: str = "auto",
+    show: bool = True,
+    say: Callable[[str], None] | None = None,
+    **recipe: Any,
+) -> Checkpoint:
+    """Makes a network of your own an age predictor that every step works on.
+
+    Args:
+        factory: ``timm:NAME``, ``torchvision:NAME``, or ``package.module:factory`` or
+            ``./FILE.py:factory``: code of yours, which this call allows to run here. The network
+            takes pictures (B, 3, H, W) and answers one logit an age group.
+        data: data with ages, or their spec.
+        out: checkpoint folder to write.
+        weights: safetensors of the trained network; None trains it here.
+        split: a split into the people who trained it and others. `weights` need one, or data with
+            official parts: nobody but you knows.
+        edges: borders of its age groups in years; None takes ours.
+        mean, std: it sees (RGB in [0, 1] - mean) / std.
+        arguments: the factory's.
+        on_bad: the way with pictures of a data spec that cannot be read.
+        say: told what is trained.
+        recipe: fields of `unplug.sdk.learning.training.Recipe`: how it would be trained again.
+
+    Returns:
+        The saved checkpoint.
+
+    Raises:
+        InputError, CheckpointError, DataError, OutputError: see
+            `unplug.sdk.forgetting.tasks.adopt`.
+    """
+    from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, is_trusted
+    from unplug.sdk.forgetting.tasks import adopt as adopt_weights
+    from unplug.sdk.forgetting.tasks import check_and_trust, check_network, check_new, train_age
+    from unplug.sdk.learning.data import load_dataset, make_split
+    from unplug.sdk.learning.training import Recipe
+
+    place, chosen = Path(out), _device(device)
+    borders = tuple(map(float, AGE_EDGES if edges is None else edges))
+    given = {"image_size": data.size} if not isinstance(data, str) else {}
+    how = Recipe(**given | recipe, size=ADOPTED, dropout=0.0, edges=borders)
+    adopted = Adopted(factory=factory, arguments=dict(arguments or {}), mean=mean, std=std)
+    file = None if weights is None else Path(weights)
+    check_new(place)
+    known = adopted.is_code and is_trusted(adopted.call)
+    examine = check_network if known else check_and_trust
+    examine(adopted, how.image_size, borders, weights=file, device=chosen)
+    if isinstance(data, str):
+        data = load_dataset(data, how.image_size, on_bad=on_bad, show=show)
+    parts = {sample.partition for sample in data.samples}
+    if split is None and file is not None and not {"train", "test"} <= parts:
+        fix = (
+            "`unplug data split SPEC --out FILE` makes one, if it was trained on that; or give "
+            "data with a column partition"
+        )
+        raise InputError(
+            "`split`", "it is not known which of these pictures trained the network", fix
+        )
+    split = split or make_split(data, seed=seed)
+    shared: Any = {"seed": seed, "device": chosen}
+    if file is not None:
+        return adopt_weights(adopted, file, data, split, how, place, **shared)
+    (say or _silent)(
+        f"training {factory} at {how.image_size} px on {len(split.retain)} of {len(data)} samples"
+    )
+    return train_age(data, split, how, place, show=show, adopted=adopted.to_dict(), **shared)
+
+
+@settled
 def unlearn(
     original: Checkpoint | Place,
     data: Dataset,
@@ -133,7 +208,7 @@ def unlearn(
     seed: int = 0,
     device: str = "auto",
     restart: bool = False,
-    show: bool = False,
+    show: bool = True,
 ) -> Checkpoint:
     """Unlearns some samples within a budget, and saves the result.
 
@@ -209,7 +284,7 @@ def erase(
     half: bool = False,
     check: bool = True,
     restart: bool = False,
-    show: bool = False,
+    show: bool = True,
 ) -> dict[str, Any]:
     """Takes concepts out of a text-to-image base; an unfinished run at `out` is continued.
 
@@ -283,7 +358,7 @@ def audit(
     work: Place | None = None,
     seed: int = 0,
     device: str = "auto",
-    show: bool = False,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
 ) -> AuditReport:
     """Attacks models and measures what they still remember of a forget set, compared with the
@@ -367,7 +442,7 @@ def audit_erasure(
     oracle: Place | None = None,
     seed: int = 0,
     device: str = "auto",
-    show: bool = False,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
     **order: Any,
 ) -> ErasureAudit:
@@ -404,19 +479,18 @@ def export(
     checkpoints: Checkpoint | Place | Sequence[Checkpoint | Place],
     *,
     out: Place,
-    show: bool = False,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
-    bar: Bar | None = None,
     **order: Any,
 ) -> Exported:
     """Converts checkpoints to every target in every precision; a whole base with all its parts, the
     plugins named with it, and ``pipeline.json``.
 
     Args:
-        checkpoints: one or several, or their folders; or a base and plugins for it.
+        checkpoints: one or several, their folders, or names of what ships; or a base and plugins
+            for it.
         out: folder for the files, each with its card; of several checkpoints one in it for each.
         say: called with warnings, and where samples come from.
-        bar: opens a progress bar with a label.
         order: fields of `unplug.sdk.exporting.ExportOrder`, say ``to=["onnx"],
             precision=["fp32"], check=16``.
 
@@ -427,16 +501,16 @@ def export(
         InputError, MissingExtraError, ConversionError, OutputError: see
             `unplug.export.export_checkpoint`.
     """
+    from unplug.sdk.drawing.diffusion import shipped_folder
     from unplug.sdk.exporting import ExportOrder, export_models
 
     if isinstance(checkpoints, str) or not isinstance(checkpoints, Sequence):
         checkpoints = [checkpoints]
     return export_models(
-        _paths(checkpoints),
+        [shipped_folder(item) if isinstance(item, str) else _path(item) for item in checkpoints],
         ExportOrder(out=Path(out), **order),
         show=show,
         say=say or _silent,
-        bar=bar or no_bar,
     )
 
 
@@ -457,7 +531,7 @@ def evaluate(
     trust: Trust | None = None,
     seed: int = 0,
     device: str = "auto",
-    show: bool = False,
+    show: bool = True,
 ) -> EvaluationReport:
     """Judges age models at age limits, on people whom none of them learned from as far as splits
     tell.
@@ -512,7 +586,7 @@ def check(
     *,
     runtime: str | None = None,
     coreml_host: str | None = None,
-    show: bool = False,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
     **on: Any,
 ) -> ParityReport:
@@ -550,7 +624,7 @@ def explain(
     checkpoint: Checkpoint | Place,
     *,
     layers: Place,
-    show: bool = False,
+    show: bool = True,
     **on: Any,
 ) -> list[Explanation]:
     """Walks the layers of exported files and of their checkpoint, and names the first one out of
@@ -576,8 +650,8 @@ def bench(
     runtime: str | None = None,
     checkpoint: Checkpoint | Place | None = None,
     out: Place | None = None,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
-    bar: Bar | None = None,
     **plan: Any,
 ) -> BenchReport:
     """Times exported files side by side: cold starts in random order, parity on every run.
@@ -592,7 +666,6 @@ def bench(
             untimed run.
         out: report to write; the same call goes on where an earlier one was cut off.
         say: called with a line where a device is waited for, or something is missing.
-        bar: opens a progress bar with a label.
         plan: fields of `unplug.mobile_bench.Plan`, say ``repeats=3, threads=4``.
 
     Raises:
@@ -608,7 +681,7 @@ def bench(
     reference = None if checkpoint is None else _path(checkpoint)
     loaded = [_timed(file) for file in files]
     journal, say = None if out is None else Path(out), say or _silent
-    with (bar or no_bar)("bench") as progress:
+    with follow("bench", show=show) as progress:
         report = bench_artifacts(
             loaded,
             on=on,
@@ -667,7 +740,7 @@ def release(
     ledger: Ledger | None = None,
     device: str = "auto",
     restart: bool = False,
-    show: bool = False,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
     **config: Any,
 ) -> Release:
@@ -723,9 +796,8 @@ def release_erased(
     out: Place,
     claim: Claim | None = None,
     signing: Signing | None = None,
-    show: bool = False,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
-    bar: Bar | None = None,
     **order: Any,
 ) -> GeneratorManifest:
     """Exports an erased base with its plugins, its audit and the record of its erasure as one
@@ -738,7 +810,6 @@ def release_erased(
         claim: the claim: None is "control images" where plugins ship, else "prompts".
         signing: the signer and the release's place.
         say: called with a line for each gate.
-        bar: opens a progress bar with a label.
         order: fields of `unplug.sdk.exporting.ExportOrder`, say ``to=["onnx"]``.
 
     Raises:
@@ -747,7 +818,7 @@ def release_erased(
     """
     from unplug.sdk.releasing import release_erased as run
 
-    chosen, made = _order_of_base(out, signing, order, show=show, say=say, bar=bar)
+    chosen, made = _order_of_base(out, signing, order, show=show, say=say)
     return run(
         Path(base),
         Path(audit),
@@ -767,9 +838,8 @@ def release_packs(
     *,
     out: Place,
     signing: Signing | None = None,
-    show: bool = False,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
-    bar: Bar | None = None,
     **order: Any,
 ) -> GeneratorManifest:
     """Exports a base with its packs as one bundle; of packs that left since the bundle that it
@@ -780,7 +850,6 @@ def release_packs(
         out: bundle folder.
         signing: the signer, and the release's place and predecessor.
         say: called with a line for each gate.
-        bar: opens a progress bar with a label.
         order: fields of `unplug.sdk.exporting.ExportOrder`, say ``packs=["patch"]``.
 
     Raises:
@@ -789,7 +858,7 @@ def release_packs(
     """
     from unplug.sdk.releasing import release_packs as run
 
-    chosen, made = _order_of_base(out, signing, order, show=show, say=say, bar=bar)
+    chosen, made = _order_of_base(out, signing, order, show=show, say=say)
     how: Any = {"signing": signing, "say": say or _silent}
     return run(Path(base), chosen.packs, Path(out), export=made, **how)
 
@@ -801,7 +870,6 @@ def _order_of_base(
     *,
     show: bool,
     say: Callable[[str], None] | None,
-    bar: Bar | None,
 ) -> tuple[ExportOrder, Callable[[Sequence[Path], Path], Sequence[Artifact]]]:
     """How a base is exported for a release, and what does it. The UNet keeps the input that packs
     of a bundle before have used, for else it would be another file.
@@ -815,9 +883,7 @@ def _order_of_base(
 
     def made(checkpoints: Sequence[Path], folder: Path) -> Sequence[Artifact]:
         how = replace(chosen, out=folder)
-        return export_models(
-            checkpoints, how, show=show, say=say or _silent, bar=bar or no_bar
-        ).files
+        return export_models(checkpoints, how, show=show, say=say or _silent).files
 
     return chosen, made
 
@@ -837,7 +903,7 @@ def plan_release(
     answering: Answering | None = None,
     ledger: Ledger | None = None,
     device: str = "auto",
-    show: bool = False,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
     **config: Any,
 ) -> ReleasePlan:
@@ -878,7 +944,7 @@ def trace(
     ledger: Ledger | None = None,
     request: str | None = None,
     out: Place | None = None,
-    show: bool = False,
+    show: bool = True,
 ) -> TracedSearch:
     """Finds what still holds a person, was trained on her, was made from that, or names her.
 
@@ -917,7 +983,7 @@ def _release_places(
     gates: Mapping[str, Any] | None,
     config: Mapping[str, Any],
 ) -> tuple[Checkpoint, Dataset, tuple[str, ...], Path, Path, ReleaseConfig]:
-    """From what, whither, and how."""
+    """The checkpoint, the output and the way of a release."""
     from unplug.sdk.learning.data import as_trained, resolve_names
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
 
@@ -995,9 +1061,8 @@ def generate(
     steerings: Steerings = (),
     *,
     device: str = "auto",
-    show: bool = False,
+    show: bool = True,
     say: Callable[[str], None] | None = None,
-    bar: Bar | None = None,
     **order: Any,
 ) -> Generated:
     """Draws pictures from a prompt, steered by plugins.
@@ -1008,7 +1073,6 @@ def generate(
             condition each plugin is.
         device: the device for a base on torch; exported files run on the CPU.
         say: called with what the base does not read of a text.
-        bar: opens a progress bar with a label.
         order: fields of `unplug.sdk.generating.DrawOrder`, say ``base="small", count=4``.
 
     Returns:
@@ -1026,7 +1090,6 @@ def generate(
         device=partial(_device, device),
         show=show,
         say=say or _silent,
-        bar=bar or no_bar,
     )
 
 

@@ -14,10 +14,8 @@ from typing import TextIO
 
 import pytest
 
-from unplug.core import progress
+from unplug.core import follow, progress
 from unplug.sdk.cli import main
-from unplug.sdk.cli.bars import progress_bar
-from unplug.sdk.cli.base import Common
 from unplug.sdk.cli.streams import kept_streams
 
 FULL = Path("/dev/full")
@@ -70,8 +68,8 @@ def test_bars_escape_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     with kept_streams():
         assert list(progress(["a"], label="José", show=True)) == ["a"]
-        with progress_bar("名", Common(as_json=False, seed=0, device_name="cpu")) as bar:
-            bar(1, 2, "größer")
+        with follow("名", show=True) as report:
+            report(1, 2, "größer")
     said = buffer.getvalue().decode("ascii")
     assert "Jos\\xe9" in said and "\\u540d" in said and "gr\\xf6\\xdfer" in said
 

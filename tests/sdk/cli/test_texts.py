@@ -14,8 +14,8 @@ import pytest
 from pydantic import TypeAdapter
 from tests.sdk.report.conftest import audit as written
 
-from unplug.core import span
-from unplug.sdk.cli import bars
+from unplug.core import follow, progress_in_logs, span
+from unplug.sdk.cli import base
 from unplug.sdk.cli.audit import summary
 from unplug.sdk.cli.base import WIDTH, Common
 from unplug.sdk.cli.release import gate_lines
@@ -73,7 +73,7 @@ def test_an_audit_fits_a_terminal_and_begins_with_the_attacks_beside_retraining(
     assert models == [model.name for model in report.models]
     alarms = [line.startswith("ALARM not-forgotten (unlearned): ") for line in lines]
     assert any(alarms[:use]), "before anything less"
-    assert any("of 9 people the one who stands out most" in line for line in lines[use:])
+    assert any("the one of 9 people who stands out most" in line for line in lines[use:])
 
 
 def test_console_and_page_give_one_number_one_interval(report: AuditReport, tmp_path: Path) -> None:
@@ -123,9 +123,9 @@ def test_long_work_tells_logs_a_line_a_file_and_json_nothing(
         ),
         (True, ""),
     ):
-        monkeypatch.setattr(bars.time, "monotonic", iter([0.0, 1.5, 61.0]).__next__)
+        monkeypatch.setattr("time.monotonic", iter([0.0, 1.5, 61.0]).__next__)
         common = Common(as_json=as_json, seed=0, device_name="cpu")
-        with bars.progress_bar("export nano", common) as update:
+        with progress_in_logs(), follow("export nano", show=common.show) as update:
             for done, text in ((0, "onnx: converting"), (0, "onnx: converting"), (1, "onnx fp16")):
                 update(done, 2, text)
         assert capsys.readouterr() == ("", told)
@@ -145,7 +145,7 @@ def test_the_command_line_counts_through_the_one_helper(tmp_path: Path) -> None:
     by_hand = rf"(?<!of )\{{(?:len\([^}}]*\)|count|written)\}} (?:{NOUNS})\b|\(s\)"
     lines = [
         f"{path.name}: {line}"
-        for path in Path(bars.__file__).parent.glob("*.py")
+        for path in Path(base.__file__).parent.glob("*.py")
         for line in path.read_text(encoding="utf-8").splitlines()
         if re.search(by_hand, line)
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unplug.core import InputError
+from unplug.sdk import journey
 
 from .base import Common, Outcome, command, computing, settings
 from .options import FINE, data_option, option, out_option, path_option
@@ -16,7 +17,6 @@ from .options_of import ConfiguredCommand, given
 
 if TYPE_CHECKING:
     from unplug.plugins import Checkpoint
-    from unplug.sdk.learning.data import Split
 
 
 @click.command(
@@ -73,55 +73,30 @@ def adopt(
     answers one logit an age group. Nobody but you knows who trained it, so --weights needs --split
     (or data with official parts). The recipe's options say how it would be trained again.
     """
-    from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, is_trusted
-    from unplug.sdk.forgetting.tasks import adopt as adopt_weights
-    from unplug.sdk.forgetting.tasks import check_and_trust, check_network, check_new, train_age
-    from unplug.sdk.learning.data import load_dataset, load_split, make_split
+    from unplug.sdk.learning.data import load_split
     from unplug.sdk.learning.training import Recipe, parse_edges
 
-    borders = tuple(map(float, AGE_EDGES)) if edges is None else parse_edges(edges)
-    recipe = Recipe(**given(Recipe, options), size=ADOPTED, dropout=0.0, edges=borders)
-    arguments = {name: _value(text) for name, text in settings(pairs).items()}
-    adopted = Adopted(
-        factory=factory, arguments=arguments, mean=_three("--mean", mean), std=_three("--std", std)
+    done = journey.adopt(
+        factory,
+        spec,
+        out=out,
+        weights=weights,
+        split=None if split_file is None else load_split(split_file),
+        edges=None if edges is None else parse_edges(edges),
+        mean=_three("--mean", mean),
+        std=_three("--std", std),
+        arguments={name: _value(text) for name, text in settings(pairs).items()},
+        on_bad=on_bad,
+        say=common.say,
+        **common.shared,
+        **given(Recipe, options),
     )
-    check_new(out)
-    check = check_network if adopted.is_code and is_trusted(adopted.call) else check_and_trust
-    check(adopted, recipe.image_size, borders, weights=weights, device=common.device)
-    dataset = load_dataset(spec, recipe.image_size, on_bad=on_bad, show=common.show)
-    if split_file is not None:
-        split = load_split(split_file)
-    elif weights is None or {"train", "test"} <= {sample.partition for sample in dataset.samples}:
-        split = make_split(dataset, seed=common.seed)
-    else:
-        fix = (
-            "`unplug data split SPEC --out FILE` makes one, if it was trained on that; or give "
-            "data with a column partition"
-        )
-        raise InputError("--split", "nobody said which of these pictures trained the network", fix)
-    if weights is None:
-        common.say(
-            f"training {factory} at {recipe.image_size} px on {len(split.retain)} "
-            f"of {len(dataset)} samples"
-        )
-        done = train_age(
-            dataset,
-            split,
-            recipe,
-            out,
-            seed=common.seed,
-            device=common.device,
-            show=common.show,
-            adopted=adopted.to_dict(),
-        )
-    else:
-        done = adopt_weights(
-            adopted, weights, dataset, split, recipe, out, seed=common.seed, device=common.device
-        )
-    return _told(done, factory, split, out)
+    return _told(done, factory, out)
 
 
-def _told(done: Checkpoint, factory: str, split: Split, out: Path) -> Outcome:
+def _told(done: Checkpoint, factory: str, out: Path) -> Outcome:
+    from unplug.sdk.learning.training import split_of
+
     metrics, notes = done.record["metrics"], done.record["adopted"]["notes"]
     count = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [f"saved {out}: {factory}, {count / 1e6:.2f} M parameters"]
@@ -135,7 +110,7 @@ def _told(done: Checkpoint, factory: str, split: Split, out: Path) -> Outcome:
         "sha256": done.sha256,
         "parameters": count,
         "metrics": metrics,
-        "split_sha256": split.sha256,
+        "split_sha256": split_of(done).sha256,
         "notes": notes,
     }
     return Outcome(value=value, text="\n".join(lines))

@@ -27,6 +27,7 @@ from unplug.core import (
     UnplugError,
     hold,
     printable,
+    progress_in_logs,
 )
 
 from .commands import missing_for
@@ -124,8 +125,9 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         *args: Any, as_json: bool, seed: int = 0, device_name: str = "auto", **kwargs: Any
     ) -> None:
         common = Common(as_json=as_json, seed=seed, device_name=device_name)
+        place = kwargs.get("out")
         try:
-            with _terminable(), nullcontext() if kwargs.get("out") is None else hold(kwargs["out"]):
+            with _terminable(), progress_in_logs(), nullcontext() if place is None else hold(place):
                 outcome = function(*args, common=common, **kwargs)
             value = clean(outcome.value)
             echo(_json(value, sort_keys=True) if as_json else with_flags(outcome.text))
@@ -215,8 +217,8 @@ def _fail(error: UnplugError, as_json: bool) -> NoReturn:
 
 
 def _json(value: Any, *, sort_keys: bool = False) -> str:
-    """In ASCII. JSON leaves one control character as it is, which `echo` would write as no JSON
-    does.
+    """The value as JSON in ASCII. JSON leaves one control character as it is, which `echo` would
+    write as no JSON does.
     """
     text = json.dumps(value, indent=1, sort_keys=sort_keys, allow_nan=False)
     return text.replace("\x7f", "\\u007f")

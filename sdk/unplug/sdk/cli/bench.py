@@ -6,7 +6,6 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ import click
 from unplug.core import InputError, counted, table
 from unplug.sdk import journey
 
-from .bars import progress_bar
 from .base import Common, Outcome, command, names, seed_option
 from .bench_estimate import estimate
 from .bench_import import import_
@@ -42,7 +40,7 @@ def bench() -> None:
     "--on",
     default="host",
     metavar="DEVICES",
-    help="Comma-separated, see `unplug list devices`; one of several as adb:SERIAL.",
+    help="Devices, comma-separated, see `unplug list devices`; adb:SERIAL is one phone of several.",
 )
 @click.option("--runtime", help="Runtime, say tensorflow (default: that of each file's target).")
 @click.option(
@@ -50,7 +48,7 @@ def bench() -> None:
     "delegates",
     default="",
     metavar="NAMES",
-    help="Comma-separated, say xnnpack,gpu: a row for each.",
+    help="Delegates, comma-separated, say xnnpack,gpu: a row for each.",
 )
 @click.option(
     "--require",
@@ -100,8 +98,8 @@ def run(
         runtime=runtime,
         checkpoint=checkpoint,
         out=out,
+        show=common.show,
         say=common.say,
-        bar=partial(progress_bar, common=common),
         seed=common.seed,
         **given(Plan, options),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ import click
 from unplug.core import check_writable, counted
 from unplug.sdk import journey
 
-from .bars import progress_bar
 from .base import Common, Outcome, command, computing, folded
 from .guides import GuideOrder, OrderedCommand, described, told
 from .options import out_option
@@ -62,7 +60,6 @@ def generate(out: Path, common: Common, **options: Any) -> Outcome:
         steerings=guides.steerings,
         **common.shared,
         say=common.say,
-        bar=partial(progress_bar, common=common),
         **words,
     )
     facts = {

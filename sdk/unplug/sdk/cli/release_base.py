@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ import click
 from unplug.core import InputError
 from unplug.sdk import journey
 
-from .bars import progress_bar
 from .base import Common, Outcome, folded
 from .bundle import PublicationOrder
 from .bundle_generator import told_of
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from unplug.trust.bundle import Signing
 
 TAKEN = {
-    *("checkpoint", "audit", "claim", "packs", "out", "key"),
+    *("checkpoint", "audited", "claim", "packs", "out", "key"),
     *("targets", "precisions", "as_json", "seed", "device_name"),
     *(field.name for field in fields(PublicationOrder)),
 }
@@ -32,7 +30,7 @@ TAKEN = {
 
 def release_base(
     base: Path,
-    audit: Path | None,
+    audited: Path | None,
     claim: Any,
     out: Path,
     signing: Signing | None,
@@ -55,14 +53,13 @@ def release_base(
         "signing": signing,
         "show": common.show,
         "say": lambda line: common.say(folded(line)),
-        "bar": partial(progress_bar, common=common),
         **order,
     }
-    if audit is not None:
-        manifest = journey.release_erased(base, audit, claim=claim, **how)
+    if audited is not None:
+        manifest = journey.release_erased(base, audited, claim=claim, **how)
     elif claim is not None:
         fix = f"Measure it with `unplug audit {base}`, and name what that wrote"
-        raise InputError("`audit`", "it is missing: what is claimed of a base is measured", fix)
+        raise InputError("`audited`", "it is missing: what is claimed of a base is measured", fix)
     else:
         manifest = journey.release_packs(base, **how)
     trust = "" if signing is None else " --trust KEY.pub"

@@ -48,7 +48,7 @@ class Audit(Stage):
     costs_by = ("targets", "precisions", "references", "rounding", "audit")
 
     def check(self, material: ReleaseMaterial) -> None:
-        """That there are the other pictures that were named."""
+        """Checks that the other pictures exist that were named."""
         if material.config.others is not None:
             parse_spec(material.config.others).listing()
 
@@ -127,15 +127,22 @@ class Audit(Stage):
         if config.gates.min_relearn_of_retrained is None or material.exact:
             return report
         learned = {name: item for name, item in evidence.models.items() if name != "original"}
-        times = relearn_times(material.original, learned, material.sets, material.task, config.seed)
+        times = relearn_times(
+            material.original,
+            learned,
+            material.sets,
+            material.task,
+            config.seed,
+            show=material.show,
+        )
         models = tuple(replace(item, relearning=times.get(item.name)) for item in report.models)
         return replace(report, models=models)
 
     def _criticised(
         self, report: AuditReport, material: ReleaseMaterial, evidence: ReleaseEvidence
     ) -> AuditReport:
-        """With the attacks that read more than its sets, on the checkpoints; of models of pictures
-        alone.
+        """The audit with the attacks that read more than its sets, on the checkpoints; of models of
+        pictures alone.
         """
         task, config, sets = material.task, material.config, material.sets
         others = None
@@ -156,7 +163,7 @@ class Audit(Stage):
         return report
 
     def published(self, result: AuditReport) -> dict[str, Any]:
-        """Without what tells of single people."""
+        """The report without what tells of single people."""
         return {"audit.json": result.published().to_dict()}
 
 

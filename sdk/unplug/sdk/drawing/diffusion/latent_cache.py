@@ -66,13 +66,13 @@ def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:
 
     @torch.no_grad()
     def blocks() -> Iterable[NDArray[Any]]:
-        for start in progress(
-            range(0, len(dataset), size), label="latents", unit="batch", show=show
-        ):
-            rows = range(start, min(start + size, len(dataset)))
-            image_BCHW = to_image(dataset.pixels(rows), vae.device).to(vae.dtype)
-            mean = vae.encode(image_BCHW).latent_dist.mean.float() * vae.config.scaling_factor
-            yield mean.cpu().numpy()
+        with progress(total=len(dataset), label="latents", show=show) as bar:
+            for start in range(0, len(dataset), size):
+                rows = range(start, min(start + size, len(dataset)))
+                image_BCHW = to_image(dataset.pixels(rows), vae.device).to(vae.dtype)
+                mean = vae.encode(image_BCHW).latent_dist.mean.float() * vae.config.scaling_factor
+                yield mean.cpu().numpy()
+                bar.update(len(rows))
 
     return cached_array(facts, shape, "float16", blocks(), of=dataset)
 
@@ -99,7 +99,9 @@ def text_embeddings(base: Any, prompts: Sequence[str], *, show: bool) -> NDArray
 
     @torch.no_grad()
     def blocks() -> Iterable[NDArray[Any]]:
-        for part_BL in progress(ids_BL, label="text", unit="batch", show=show):
-            yield encoder(part_BL.to(encoder.device))[0].float().cpu().numpy()
+        with progress(total=len(prompts), label="text", unit="text", show=show) as bar:
+            for part_BL in ids_BL:
+                yield encoder(part_BL.to(encoder.device))[0].float().cpu().numpy()
+                bar.update(len(part_BL))
 
     return cached_array(facts, shape, "float16", blocks())

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unplug.core import progress
 from unplug.sdk.learning.training import seeded
 
 from .control import Control, predict_noise
@@ -65,6 +66,7 @@ def losses(
     levels: int = LEVELS,
     seed: int = 0,
     batch_size: int | None = None,
+    show: bool = False,
 ) -> Tensor:
     """Squared error of the predicted noise, at each level, for each sample (N, T), float32 on the
     CPU.
@@ -83,6 +85,7 @@ def losses(
         levels: T.
         seed: the seed of the noise.
         batch_size: samples at once; None is `batch_size_of` the base.
+        show: progress bar.
 
     Reference:
         Matsumoto et al., Membership Inference Attacks against Diffusion Models, 2023, section III
@@ -92,10 +95,12 @@ def losses(
     if network is not None:
         network.to(device).eval()
     rows, size = [], batch_size or batch_size_of(base)
-    for start in range(0, len(data), size):
-        index_B = torch.arange(start, min(start + size, len(data)))
-        batch = data.batch(index_B, device)
-        rows.append(batch_losses(control, network, base, batch, levels, seed))
+    with progress(total=len(data), label="measure", show=show) as bar:
+        for start in range(0, len(data), size):
+            index_B = torch.arange(start, min(start + size, len(data)))
+            batch = data.batch(index_B, device)
+            rows.append(batch_losses(control, network, base, batch, levels, seed))
+            bar.update(len(index_B))
     if network is not None:
         network.train(mode)
     return torch.cat(rows) if rows else torch.zeros(0, levels)
@@ -151,7 +156,9 @@ def mean_loss(
     weighting: Weighting,
     device: torch.device,
     most: int = 512,
+    show: bool = False,
 ) -> float:
     """Mean of `level_mean` over the first `most` samples; of the bare base without a control."""
-    loss_NT = losses(control, network, base, data.subset(data.ids[:most]), device=device)
+    part = data.subset(data.ids[:most])
+    loss_NT = losses(control, network, base, part, device=device, show=show)
     return float(level_mean(loss_NT, base, weighting).mean())

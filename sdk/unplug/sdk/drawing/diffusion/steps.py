@@ -115,7 +115,7 @@ class Trained:
         history: rows of ``step``, ``loss``, ``lr``, ``wall_s``.
         wall_s: seconds over all parts of the run, also of those before a kill.
         samples: seen over all processes.
-        processes: that shared the work.
+        processes: the number of processes that shared the work.
     """
 
     model: Any
@@ -166,8 +166,8 @@ def make_accelerator(recipe: StepRecipe, device: torch.device) -> Any:
 
 
 def synced(model: nn.Module, processes: int, device: torch.device) -> nn.Module:
-    """With batch norms that count over all GPUs: each sees its share of a step alone. gloo on a CPU
-    has none.
+    """The network with batch norms that count over all GPUs: each sees its share of a step alone.
+    gloo on a CPU has none.
     """
     return (
         nn.SyncBatchNorm.convert_sync_batchnorm(model)
@@ -222,11 +222,14 @@ def train_steps(
     share = share_of(recipe.batch_size, processes=accelerator.num_processes, parts=parts)
     run = _StepsRun(model, recipe, accelerator, state, zero_rate)
     first = accelerator.is_main_process
-    bar = progress(total=recipe.steps, done=run.step, label=label, unit="step", show=show and first)
+    size = recipe.batch_size
+    bar = progress(
+        total=recipe.steps * size, done=run.step * size, label=label, show=show and first
+    )
     with bar, kept_heap(accelerator.device), held_signals() as stop:
         while run.step < recipe.steps:
             run.advance(draw, seed, [share] * parts)
-            bar.update(1)
+            bar.update(size)
             last, stopped = run.step == recipe.steps, bool(stop)
             if len(run.losses) == LOG_EVERY or last:
                 bar.set_postfix(loss=f"{run.log():.4f}", refresh=False)
@@ -242,7 +245,7 @@ def train_steps(
         model=run.average.eval(),
         history=tuple(run.history),
         wall_s=run.wall_s,
-        samples=recipe.steps * recipe.batch_size,
+        samples=recipe.steps * size,
         processes=accelerator.num_processes,
     )
 

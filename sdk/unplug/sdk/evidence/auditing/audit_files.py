@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from unplug.core import ArtifactError, CheckpointError, InputError, sha256_file
+from unplug.core import ArtifactError, CheckpointError, InputError, progress, sha256_file
 from unplug.export import Artifact, digest_inputs, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint, weights_file
 from unplug.sdk.drawing.conditions import real_inputs
@@ -258,7 +259,7 @@ def audit_all(
         {} if audited.retrained is None else {"retrained": audited.retrained}
     )
     say(f"relearning the forget set, three runs each of {', '.join(models) or 'no model'} ...")
-    times = relearn_times(audited.original, models, sets, task, seed)
+    times = relearn_times(audited.original, models, sets, task, seed, show=show)
     rows = (replace(model, relearning=times.get(model.name)) for model in report.models)
     return replace(report, models=tuple(rows))
 
@@ -284,7 +285,13 @@ def _predictors(audited: AuditedModels) -> list[Predictor]:
 
 
 def relearn_times(
-    original: Checkpoint, models: Mapping[str, Checkpoint], sets: Sets, task: StoredTask, seed: int
+    original: Checkpoint,
+    models: Mapping[str, Checkpoint],
+    sets: Sets,
+    task: StoredTask,
+    seed: int,
+    *,
+    show: bool = True,
 ) -> dict[str, Relearning]:
     """Relearn time of each model by name; the original's loss on the forget set is what it must
     come down to.
@@ -295,17 +302,21 @@ def relearn_times(
         sets: sets on the device; only the forget set is learned.
         task: the original's.
         seed: the seed of the first of three runs per model.
+        show: progress bar.
     """
     device = sets.forget.device
     before = task.network(original.model).to(device)
     target = forget_loss(before, sets.forget, task)
-    times = {}
-    for name, checkpoint in models.items():
-        model = task.network(checkpoint.model).to(device)
-        seeds = (seed, seed + 1, seed + 2)
-        took = relearn([model], sets.forget, task, target_loss=target, seeds=seeds)
-        mean, reason = (None, took.reason) if isinstance(took, Censored) else (took.mean, None)
-        times[name] = Relearning(passes=took.passes, mean=mean, target_loss=target, reason=reason)
+    times: dict[str, Relearning] = {}
+    how: Any = {"target_loss": target, "seeds": (seed, seed + 1, seed + 2)}
+    with progress(label="relearn", show=show) as bar:
+        for name, checkpoint in models.items():
+            model = task.network(checkpoint.model).to(device)
+            took = relearn([model], sets.forget, task, **how, tell=bar.update)
+            mean, reason = (None, took.reason) if isinstance(took, Censored) else (took.mean, None)
+            times[name] = Relearning(
+                passes=took.passes, mean=mean, target_loss=target, reason=reason
+            )
     return times
 
 

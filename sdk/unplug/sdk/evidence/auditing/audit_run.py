@@ -4,7 +4,7 @@ and artifacts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from .evidence import AuditEvidence
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, of_role, run_attacks
 from .people import composites, person_rows, stays
-from .predictor import ArtifactPredictor, FleetPredictor, Predictor, check_finite, fitted_to
+from .predictor import SETS, ArtifactPredictor, FleetPredictor, Predictor, check_finite, fitted_to
 from .privacy import add_privacy
 from .rounding import Compared, Said, measure_rounding
 from .threats import threat_model
@@ -102,40 +102,51 @@ def audit(
         predictors = [*predictors, FleetPredictor(sha256=fleet.sha256, said=strangers.pop(0))]
     chosen, skipped = usable(attacks, len(references) + len(strangers), evidence)
     draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
-    others = [signals_of(model, sets) for model in references]
-    check_references(others)
-    bar = progress(predictors, label="audit", unit="model", show=show)
-    measured, unable = measure_all(bar, sets, evidence, chosen, [*others, *strangers], draws)
-    oracle = of_role(measured, "retrained")
-    skipped |= _limits(sets, oracle=oracle is not None) | unable
-    rows = [
-        audit_model(one, None if one is oracle else oracle, sets, edges, draws, seed)
-        for one in measured
-    ]
-    models, missing = add_privacy(rows, measured, sets, seed)
-    if fleet is not None:
-        models, known = _ranked(models, measured, fleet, sets)
-        missing |= known
-    if evidence is not None:
-        models, unknown = add_critic(models, measured, fleet, sets, seed)
-        missing |= unknown
-    band = [auc(says.forget.log_prob_N, says.unseen.log_prob_N) for says in others]
-    report = AuditReport(
-        data=data,
-        forget={"samples": len(sets.forget), "subjects": people_in(sets.forget)},
-        models=models,
-        oracle_band={"loss": tuple(band)},
-        skipped=skipped | missing,
-        alarms=tuple(_alarms(models)) if enough_people(sets) else (),
-        settings={
-            **settings_of(sets, split, edges, seed),
-            "references": [model.sha256 for model in references],
-            "fleet": facts,
-        },
-        versions=versions(),
-        rounding=_roundings(exports, measured, sets, draws, seed),
-    )
-    return replace(report, threats=threat_model(report))
+    pictures = sum(len(getattr(sets, name)) for name in SETS)
+    total = pictures * (len(references) + len(predictors))
+    bar = progress(total=total, label="audit", show=show)
+
+    def each_of(models: Sequence[Predictor]) -> Iterator[Predictor]:
+        for model in models:
+            yield model
+            bar.update(pictures)
+
+    with bar:
+        others = [signals_of(model, sets) for model in each_of(references)]
+        check_references(others)
+        measured, unable = measure_all(
+            each_of(predictors), sets, evidence, chosen, [*others, *strangers], draws
+        )
+        oracle = of_role(measured, "retrained")
+        skipped |= _limits(sets, oracle=oracle is not None) | unable
+        rows = [
+            audit_model(one, None if one is oracle else oracle, sets, edges, draws, seed)
+            for one in measured
+        ]
+        models, missing = add_privacy(rows, measured, sets, seed)
+        if fleet is not None:
+            models, known = _ranked(models, measured, fleet, sets)
+            missing |= known
+        if evidence is not None:
+            models, unknown = add_critic(models, measured, fleet, sets, seed)
+            missing |= unknown
+        band = [auc(says.forget.log_prob_N, says.unseen.log_prob_N) for says in others]
+        report = AuditReport(
+            data=data,
+            forget={"samples": len(sets.forget), "subjects": people_in(sets.forget)},
+            models=models,
+            oracle_band={"loss": tuple(band)},
+            skipped=skipped | missing,
+            alarms=tuple(_alarms(models)) if enough_people(sets) else (),
+            settings={
+                **settings_of(sets, split, edges, seed),
+                "references": [model.sha256 for model in references],
+                "fleet": facts,
+            },
+            versions=versions(),
+            rounding=_roundings(exports, measured, sets, draws, seed),
+        )
+        return replace(report, threats=threat_model(report))
 
 
 def measure_all(

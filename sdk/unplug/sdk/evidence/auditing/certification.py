@@ -159,6 +159,7 @@ def certify(
         )
         for number, people in enumerate(chosen_MN)
     ]
+    share = config.budget or build_method(config.method, config.options).default_budget or 1.0
     run_jobs(
         jobs,
         Context(target=CONTEXT, arguments=place),
@@ -166,6 +167,7 @@ def certify(
         backend=backend or backend_for(device),
         workers=workers,
         show=show,
+        pictures=max(1, int(share * task.recipe.passes(len(world.sets.train)))),
         fingerprint=json_sha256({**step, **made_from, **platform, "seed": config.seed}),
     ).check("forget steps", len(jobs))
     results = [read_result(out, job.name) for job in jobs]

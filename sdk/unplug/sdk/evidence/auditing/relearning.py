@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +78,7 @@ def relearn(
     lr: float = 1e-3,
     batch_size: int = 32,
     max_epochs: int = 50,
+    tell: Callable[[int], object] = lambda _: None,
 ) -> RelearnTime | Censored:
     """Fine-tunes a copy of each model with each seed on the forget set until the loss on it is at
     most `target_loss`.
@@ -95,6 +96,7 @@ def relearn(
         batch_size: the batch size, at least 2.
         max_epochs: the most epochs over the forget set, at least 1; a run that needs more is
             censored.
+        tell: called with the samples of each step.
 
     Raises:
         InputError: no model or seed, a setting out of range, fewer than two samples, or a target
@@ -120,7 +122,9 @@ def relearn(
             "Give at least 2, 2 and 1, an lr above 0 and a finite target",
         )
     passes = [
-        _run(copy.deepcopy(model), forget, task, target_loss, seed, lr, batch_size, max_epochs)
+        _run(
+            copy.deepcopy(model), forget, task, target_loss, seed, lr, batch_size, max_epochs, tell
+        )
         for model in models
         for seed in seeds
     ]
@@ -157,6 +161,7 @@ def _run(
     lr: float,
     batch_size: int,
     epochs: int,
+    tell: Callable[[int], object],
 ) -> int | None:
     """Sample passes of one run; None where the cap was hit."""
     if forget_loss(model, forget, task) <= target:
@@ -177,6 +182,7 @@ def _run(
                 loss.backward()
                 optimizer.step()
                 passes, steps = passes + len(index_B), steps + 1
+                tell(len(index_B))
                 if steps % every == 0 and forget_loss(model, forget, task) <= target:
                     return passes
     return None

@@ -58,6 +58,7 @@ def run_jobs(
     backend: str = "processes",
     workers: int | None = None,
     show: bool = True,
+    pictures: int | None = None,
     fingerprint: str = "",
     cluster: str | None = None,
 ) -> FleetSummary:
@@ -75,6 +76,7 @@ def run_jobs(
         backend: a backend of `BACKENDS`: "loop", "processes" or "ray".
         workers: how many at once; None is one per core.
         show: progress bar.
+        pictures: how many a job runs through, for the bar; None counts jobs.
         fingerprint: the fingerprint of all that decides a result and is in neither the job nor the
             context (a data digest, a version).
         cluster: address of a Ray cluster; None is a local one.
@@ -93,21 +95,25 @@ def run_jobs(
     ]
     orders = [order for order in orders if not _finished(out, order)]
     skipped, failed = len(jobs) - len(orders), dict[str, str]()
-    bar = progress(total=len(jobs), done=skipped, label="fleet", unit="model", show=show)
+    each, unit = (1, "job") if pictures is None else (pictures, "img")
+    total, done = len(jobs) * each, skipped * each
+    bar = progress(total=total, done=done, label="fleet", unit=unit, show=show)
     if not orders:
         bar.close()
         return FleetSummary(done=0, skipped=skipped, seconds=time.monotonic() - start)
     outcomes: Any = runner(orders, JobSetup(context=context, workers=workers, cluster=cluster))
+    ended = 0
     with bar, closing(outcomes):
         for outcome in outcomes:
             if outcome.status == "done":
                 write_result(out, outcome.name, outcome.packed)
             else:
                 failed[outcome.name] = outcome.note
-            bar.set_postfix_str(
-                _rate(bar.n - skipped + 1, time.monotonic() - start, len(failed)), refresh=False
-            )
-            bar.update(1)
+            ended += 1
+            rate = f"{60 * ended / max(time.monotonic() - start, 1e-9):.1f} models/min"
+            rate += f", {len(failed)} failed" * bool(failed)
+            bar.set_postfix_str(f"{skipped + ended} of {len(jobs)} models, {rate}", refresh=False)
+            bar.update(each)
     done = len(orders) - len(failed)
     return FleetSummary(done=done, skipped=skipped, failed=failed, seconds=time.monotonic() - start)
 
@@ -131,8 +137,3 @@ def _finished(out: Path, order: Order) -> bool:
     except InputError as error:  # results are written whole, so this is somebody else's file
         raise OutputError(str(path), error.why, "Move it away, or choose another `out`") from error
     return bool(record["name"] == order.job.name and record["fingerprint"] == order.fingerprint)
-
-
-def _rate(done: int, seconds: float, failed: int) -> str:
-    rate = f"{60 * done / max(seconds, 1e-9):.1f} models/min"
-    return f"{rate}, {failed} failed" if failed else rate

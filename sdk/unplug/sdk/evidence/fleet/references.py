@@ -145,6 +145,7 @@ def train_references(
         backend=backend or backend_for(device),
         workers=workers,
         show=show,
+        pictures=task.recipe.passes(len(split.retain) * (folds - 1) // folds),
         fingerprint=given,
     ).check("reference models", models)
     names = (*split.retain, *split.validation, *split.test)

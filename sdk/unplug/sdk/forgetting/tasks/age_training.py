@@ -111,7 +111,9 @@ def train_age(
         "device": describe_device(device),
     }
     record = {
-        **age_record(task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost),
+        **age_record(
+            task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost, show=show
+        ),
         "history": list(done.history),
         **({} if adopted is None else {"adopted": {**adopted, "notes": list(notes)}}),
     }
@@ -131,10 +133,12 @@ def age_record(
     seed: int,
     role: str,
     cost: dict[str, Any],
+    show: bool = False,
 ) -> dict[str, Any]:
     """What ``unplug.json`` says of an age predictor: where it comes from, what it cost, and what it
     is worth on each set.
     """
+    parts = {"train": sets.train, "validation": sets.validation, "test": sets.test}
     return {
         "schema": task.schema,
         "role": role,
@@ -143,10 +147,7 @@ def age_record(
         "recipe": task.recipe.to_dict(),
         "seed": seed,
         "cost": cost,
-        "metrics": {
-            name: task.metrics(model, getattr(sets, name))
-            for name in ("train", "validation", "test")
-        },
+        "metrics": task.measured(model, parts, show=show),
         "versions": versions(),
     }
 

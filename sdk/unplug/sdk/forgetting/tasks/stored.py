@@ -5,13 +5,13 @@ entry point `unplug.tasks`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
 
-from unplug.core import CheckpointError, Registry
+from unplug.core import CheckpointError, Registry, progress
 from unplug.plugins import Checkpoint
 from unplug.sdk.learning.data import Dataset, Split
 from unplug.sdk.learning.training import Predictions, Sets, Task
@@ -70,6 +70,17 @@ class StoredTask(Task):
     @abstractmethod
     def metrics(self, network: nn.Module, part: Any) -> dict[str, Any]:
         """Use of a model on one set, JSON-ready, with ``n`` and ``loss``."""
+
+    def measured(
+        self, network: nn.Module, parts: Mapping[str, Any], *, show: bool = False
+    ) -> dict[str, dict[str, Any]]:
+        """`metrics` of several sets; `show` draws a progress bar."""
+        rows = {}
+        with progress(total=sum(map(len, parts.values())), label="measure", show=show) as bar:
+            for name, part in parts.items():
+                rows[name] = self.metrics(network, part)
+                bar.update(len(part))
+        return rows
 
     @abstractmethod
     def describe(self, row: dict[str, Any]) -> str:

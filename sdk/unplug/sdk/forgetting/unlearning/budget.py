@@ -61,7 +61,7 @@ class Cost:
         return self.forward + BACKWARD_WEIGHT * self.backward
 
     def record(self, device: torch.device) -> dict[str, Any]:
-        """For a checkpoint's record, with where it was spent."""
+        """The cost as a checkpoint's record has it, with where it was spent."""
         return {**asdict(self), "device": describe_device(device)}
 
 
@@ -90,6 +90,7 @@ class Meter:
         budget: fraction of retraining, above 0; None counts without a limit (for the oracle
             itself).
         clock: seconds; tests give their own.
+        tell: called with the pictures that would have been trained on for what was charged since.
 
     Raises:
         InputError: a budget that is not above 0.
@@ -110,6 +111,7 @@ class Meter:
         retrain: RetrainCost,
         budget: float | None,
         clock: Callable[[], float] = time.perf_counter,
+        tell: Callable[[int], object] = lambda _: None,
     ) -> None:
         if budget is not None and not 0.0 < budget <= 100.0:
             raise InputError(
@@ -117,7 +119,8 @@ class Meter:
             )
         self.retrain, self.budget = retrain, budget
         self._clock, self._start = clock, clock()
-        self._forward = self._backward = 0
+        self._forward = self._backward = self._told = 0
+        self._tell = tell
 
     @property
     def spent(self) -> Cost:
@@ -139,6 +142,9 @@ class Meter:
                 f"retraining ({whole:.1f})",
                 "Give a larger `budget` or a cheaper method",
             )
+        pictures = int(spent / (1.0 + BACKWARD_WEIGHT)) - self._told
+        self._told += pictures
+        self._tell(pictures)
 
     def training_passes(self) -> int:
         """How many samples a method should plan to train on (one forward and one backward each)

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from unplug.core import BudgetExceeded, InputError, TrainingError, progress
+from unplug.core import BudgetExceeded, InputError, TrainingError
 from unplug.sdk.learning.training import decay_groups, finite, learning_rate
 
 from .method import ForgetProblem
@@ -94,7 +94,7 @@ class Descent:
         named = dict(model.named_parameters(remove_duplicate=False))
         scales = {named[name]: scale for name, scale in (step_scale or {}).items()}
         model.train()
-        for step in progress(range(steps), label="forget", unit="step", show=problem.show):
+        for step in range(steps):
             for group in optimizer.param_groups:
                 group["lr"] = _rate(self.shape, step, steps, self.lr)
             value = loss()

@@ -20,6 +20,7 @@ from unplug.core import (
     OutputError,
     TrainingError,
     one_writer,
+    progress,
     settled,
     versions,
 )
@@ -159,7 +160,7 @@ def forget(
     )
     if history:  # a retraining that was continued took longer than this process has been running
         cost = replace(cost, wall_s=float(history[-1]["wall_s"]))
-    record = _record(original, dataset, split, task, sets, model, seed) | {
+    record = _record(original, dataset, split, task, sets, model, seed, show) | {
         **({"history": history} if history else {}),
         "role": "retrained" if method == "retrain" else "unlearned",
         "forget": {
@@ -340,13 +341,17 @@ def apply_method(
     model = copy.deepcopy(original).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     if not isinstance(method, TrainingHook):
         task.refresh(model, sets.train)
-    with seeded(seed, -2) as generator:
+    # without a budget it is a training, which has a bar of its own
+    bar = progress(label="forget", show=show and budget is not None)
+    meter = Meter(retrain, budget, tell=bar.update)
+    bar.total = meter.training_passes()
+    with bar, seeded(seed, -2) as generator:
         problem = ForgetProblem(
             retain=seen.train,
             forget=seen.forget,
             validation=seen.validation,
             task=task,
-            meter=Meter(retrain, budget),
+            meter=meter,
             seed=seed,
             generator=generator,
             state=state,
@@ -357,7 +362,7 @@ def apply_method(
         unlearned = method(model, problem)
         synchronize(device)
         check_weights(unlearned)
-        return unlearned.eval(), problem.meter.spent
+        return unlearned.eval(), meter.spent
 
 
 def check_weights(model: nn.Module) -> None:
@@ -387,16 +392,18 @@ def _record(
     sets: Sets,
     model: nn.Module,
     seed: int,
+    show: bool,
 ) -> dict[str, Any]:
     parts = {"retain": sets.train, "forget": sets.forget, "test": sets.test}
+    stored = keyed(split)
     return task.facts() | {
         "schema": task.schema,
         "data": dataset.facts,
-        "split": keyed(split).to_dict(),
+        "split": stored.to_dict(),
         "recipe": task.recipe.to_dict(),
         "seed": seed,
-        "metrics": {name: task.metrics(model, part) for name, part in parts.items()},
+        "metrics": task.measured(model, parts, show=show),
         **({"adopted": original.record["adopted"]} if "adopted" in original.record else {}),
-        "lineage": lineage_of(original),
+        "lineage": lineage_of(original, stored),
         "versions": versions(),
     }

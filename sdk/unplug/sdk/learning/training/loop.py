@@ -138,10 +138,8 @@ def fit(
     if state is not None and (kept := state.load(model, average, optimizer)) is not None:
         history = kept["history"]
     spent = history[-1]["wall_s"] if history else 0.0
-    steps = steps_per_epoch(len(train), recipe.batch_size)
-    bar = progress(
-        total=recipe.epochs * steps, done=len(history) * steps, label=label, unit="step", show=show
-    )
+    done = len(history) * len(train)
+    bar = progress(total=recipe.epochs * len(train), done=done, label=label, show=show)
     with bar:
         for epoch in range(len(history), recipe.epochs):
             started = time.perf_counter()
@@ -194,7 +192,7 @@ def fit_epoch(
         optimizer: the optimizer of `model`; its learning rate follows the recipe's schedule.
         key: the key of all that is random; its last part is the epoch, from 0.
         epochs: the number of epochs of the whole schedule.
-        bar: told of each step, or None.
+        bar: told of the pictures of each step, or None.
     """
     recipe, device, epoch = task.recipe, train.device, key[-1]
     steps = steps_per_epoch(len(train), recipe.batch_size)
@@ -210,7 +208,7 @@ def fit_epoch(
             update_average(average, model, recipe.ema, number)
             total += loss * len(index_B)
             if bar is not None:
-                bar.update(1)
+                bar.update(len(index_B))
     synchronize(device)
     return float(total) / len(train)
 

@@ -74,7 +74,7 @@ class Consented:
     Args:
         seen, held: its training and its validation pictures.
         mean_C, spread_C: the moments of the pooled features over `seen`.
-        grid: that features are rounded to.
+        grid: the grid that features are rounded to.
     """
 
     seen: TrunkRows
@@ -206,10 +206,12 @@ def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor
     """
     assert model.lift is not None
     rows = [torch.empty(0, model.lift.in_features, dtype=torch.float64)]
-    for start in progress(range(0, len(data), BATCH), label="features", unit="batch", show=show):
-        # the last batch begins again at the first picture
-        index_B = torch.arange(start, start + BATCH, device=data.device) % len(data)
-        rows.append(model.pooled(data.batch(index_B).image_BCHW).double().cpu())
+    with progress(total=len(data), label="features", show=show) as bar:
+        for start in range(0, len(data), BATCH):
+            # the last batch begins again at the first picture
+            index_B = torch.arange(start, start + BATCH, device=data.device) % len(data)
+            rows.append(model.pooled(data.batch(index_B).image_BCHW).double().cpu())
+            bar.update(min(BATCH, len(data) - start))
     return torch.cat(rows)[: len(data)]
 
 

@@ -70,7 +70,7 @@ def navigation(root: Path) -> Nav:
     if missing := sorted(pages - listed):
         raise DeadLink(f"README.md: its table leaves out {', '.join(missing)}")
     return {
-        _title(heading): [{_title(name): page} for name, page in row]
+        _title(heading.removeprefix("are ")): [{_title(name): page} for name, page in row]
         for heading, row in rows.items()
     }
 
@@ -190,7 +190,7 @@ def lay_out(root: Path, out: Path) -> None:
             (folder / f"{title}.md").write_text(text, encoding="utf-8")
             short = title.removeprefix("unplug.")
             nav[heading].append({short: f"{heading.lower()}/{title}.md"})
-    nav["Start"].insert(0, {"What it is": "README.md"})
+    next(iter(nav.values())).insert(0, {"What it is": "README.md"})
     tabs = [{heading: pages} for heading, pages in nav.items()]
     config = (root / "docs/zensical.toml").read_text(encoding="utf-8")
     head = f"[project]\nnav = {json.dumps(tabs, separators=(', ', ' = '))}\n"

@@ -176,9 +176,9 @@ def _told(module: Path, name: str) -> bool:
 def lay_out(root: Path, out: Path) -> None:
     """Everything that the site is built from: pages, and the configuration with its navigation."""
     nav, files = navigation(root), linked(root)
-    css = root / "docs/site.css"
+    own = (root / "docs/site.css", root / "docs/iframe-worker.js")
     shutil.rmtree(out, ignore_errors=True)
-    for name, file in {**files, css.relative_to(root): css}.items():
+    for name, file in {**files, **{file.relative_to(root): file for file in own}}.items():
         place = out / "pages" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, place)

@@ -1,4 +1,6 @@
 // From the disk a browser starts no worker: there the search runs in a frame of its own.
+// Copied, as between threads: the search changes what it is sent.
+const told = (to, data) => setTimeout((copy) => to?.onmessage?.({ data: copy }), 0, structuredClone(data));
 if (location.protocol === "file:") window.Worker = class {
   constructor(url) {
     this.frame = document.createElement("iframe");
@@ -8,12 +10,12 @@ if (location.protocol === "file:") window.Worker = class {
     page.open();
     page.write("<body>");
     page.close();
-    inside.postMessage = (data) => this.onmessage?.({ data });
+    inside.postMessage = (data) => told(this, data);
     const script = page.createElement("script");
     this.ready = new Promise((loaded) => { script.onload = loaded; });
     script.src = url;
     page.body.append(script);
   }
-  postMessage(data) { this.ready.then(() => this.frame.contentWindow?.onmessage({ data })); }
+  postMessage(data) { this.ready.then(() => told(this.frame.contentWindow, data)); }
   terminate() { this.frame.remove(); }
 };

@@ -19,7 +19,7 @@ BASE = tests/core/test_cache.py tests/core/test_errors.py tests/core/test_files.
 	tests/core/test_names.py tests/core/test_registry.py tests/core/test_regular.py tests/core/test_results.py tests/core/test_stand_ins.py \
 	tests/core/test_store.py tests/sdk/trust/bundle/test_fuzz.py tests/sdk/trust/bundle/test_vectors.py tests/sdk/trust/ledger/test_merkle.py
 
-.PHONY: demo quick test base studies nightly lint fast-tests long-tests bench sbom schemas clean web-runtimes
+.PHONY: demo quick test base studies nightly lint fast-tests long-tests bench sbom site schemas clean web-runtimes
 
 # What the demo needs: three converters, no diffusion. torch first and alone: with it in place nothing else pulls another build of it in.
 $(VENV)/.ready: pyproject.toml sdk/weights/pyproject.toml constraints.txt
@@ -67,9 +67,10 @@ long-tests: $(VENV)/.ready-dev
 	$(PYTEST) -m "long and not nightly and not study" --durations 40
 
 # An auditor's environment, of any Python: make base PYTHON=python3.14. The tests' conftest loads torch.
+WHEEL ?= .
 base:
 	$(PYTHON) -m venv --clear $(VENV)-base
-	$(VENV)-base/bin/python -m pip install --quiet --disable-pip-version-check . pytest hypothesis
+	$(VENV)-base/bin/python -m pip install --quiet --disable-pip-version-check $(WHEEL) pytest hypothesis
 	$(VENV)-base/bin/python -m pytest -q --noconftest -m "not long and not nightly" $(BASE)
 
 # Leaderboards, controls compared, canaries: what no request needs.
@@ -94,6 +95,16 @@ sbom: $(VENV)/.ready-dev
 	mkdir -p out
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file out/sbom.cdx.json $(BIN)/python
 
+# README and docs as pages to search, with a reference made from the sources: out/site/html. It needs no torch.
+$(VENV)-site/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(VENV)-site
+	$(PIP) --editable ".[site]"
+	touch $@
+
+site: BIN = $(VENV)-site/bin
+site: $(VENV)-site/.ready
+	$(BIN)/python -m benchmarks.site
+
 schemas: $(VENV)/.ready
 	$(BIN)/python -m unplug.export.schemas
 	$(BIN)/python -m unplug.mobile_bench.schemas
@@ -101,4 +112,4 @@ schemas: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.studies.schemas
 
 clean:
-	rm -rf $(VENV) $(VENV)-base .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-base $(VENV)-site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

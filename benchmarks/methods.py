@@ -19,14 +19,14 @@ from .pages import filled
 
 
 def table() -> str:
-    """A row per method that comes with unplug: name, what it does, what it needs, the paper."""
-    lines = ["| method | what it does | needs | paper |", "|---|---|---|---|"]
+    """A row per method that comes with unplug: name, what it does, the paper."""
+    lines = ["| method | what it does | paper |", "|---|---|---|"]
     for name in METHODS:
         method = METHODS.get(name)
         if method.__module__.startswith(
             "unplug.sdk."
         ):  # what other packages add is theirs to document
-            cells = (f"`{name}`", _what(method), ", ".join(method.needs), _paper(method))
+            cells = (f"`{name}`", _what(method), _paper(method))
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -198,7 +198,7 @@ def test_committed_schemas_are_current_and_none_is_left_over(package: str) -> No
     assert {path.name for path in folder.glob("*.json")} == set(schemas)
     for name, kind in schemas.items():
         text = (folder / name).read_text(encoding="utf-8")
-        assert text == schema_text(kind), f"run: python -m {package}.schemas"
+        assert text == schema_text(kind, name), f"run: python -m {package}.schemas"
         assert json.loads(text)["properties"]["schema"]["const"] == "/".join(
             name.removesuffix(".json").rsplit("-", 1)
         )

@@ -41,15 +41,16 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 METHODS_PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
 RESULTS = sorted((ROOT / "docs/results").glob("*.md"))
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *RESULTS, ROOT / "android_demo/README.md"]
+AGENTS, SKILL = ROOT / "AGENTS.md", ROOT / ".agents/skills/unplug/SKILL.md"
 STUDIES = "python -m benchmarks.studies "
 COMMAND = re.compile(rf"^(?: {{4}})?((?:unplug|{STUDIES.strip()}) [a-z].*)$", re.MULTILINE)
-COMMANDS = sorted(
-    {
-        line
-        for page in (ROOT / "README.md", *PAGES)
-        for line in COMMAND.findall(page.read_text(encoding="utf-8"))
-    }
-)
+COMMANDS = {
+    command: f"{page.relative_to(ROOT)}:{number}: {command}"
+    for page in (ROOT / "README.md", SKILL, *PAGES)
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+    for command in COMMAND.findall(line)
+}
+"""Every command of a document, and where it stands."""
 
 IN_PROJECTS = {
     line
@@ -85,7 +86,7 @@ def test_what_was_measured_once_says_how(path: Path) -> None:
 
 def test_pages_are_few_and_short() -> None:
     words = {path: len(path.read_text(encoding="utf-8").split()) for path in PAGES[:-1]}
-    assert len(README.split()) <= 750 and sum(words.values()) <= 30_000, words
+    assert len(README.split()) <= 750 and sum(words.values()) <= 28_500, words
 
 
 def test_every_file_of_numbers_is_named_by_a_document_a_benchmark_or_a_test() -> None:
@@ -120,10 +121,11 @@ def test_what_the_committed_runs_must_show() -> None:
 
 
 def test_every_file_and_make_target_that_it_names_is_there() -> None:
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+    guide = AGENTS.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README + guide):
         assert (ROOT / target).is_file(), target
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"^make ([a-z-]+)", README, re.MULTILINE):
+    for target in re.findall(r"^make ([a-z-]+)", README + guide, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
@@ -134,6 +136,30 @@ def test_the_changelog_begins_with_the_version_of_the_package() -> None:
     assert first is not None and first.group(1) == VERSION
 
 
+def test_the_citation_is_of_this_version() -> None:
+    lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert {"cff-version: 1.2.0", f"version: {VERSION}", "license: Apache-2.0"} <= {*lines}
+
+
+def test_what_agents_read_is_short_and_names_what_is_there() -> None:
+    skill, guide = SKILL.read_text(encoding="utf-8"), AGENTS.read_text(encoding="utf-8")
+    assert len(skill.split()) < 500 and len(guide.split()) < 350
+    assert re.match(rf"---\nname: {SKILL.parent.name}\ndescription: .{{1,1024}}\n---\n", skill)
+    named = re.findall(r"`(unplug [a-z ]+)`", skill)
+    assert named
+    for line in named:
+        words, command = line.split()[1:], main
+        for word in words:
+            assert isinstance(command, click.Group), line
+            found = command.get_command(click.Context(command), word)
+            assert found is not None, line
+            command = found
+    for path in re.findall(
+        r"`((?:tests|docs|sdk|benchmarks|android_demo|ios_demo)[\w/.]*)`", guide
+    ):
+        assert (ROOT / path).exists(), path
+
+
 def test_nothing_that_is_committed_names_a_download_address_for_packages() -> None:
     assert not re.search(r"://|@ ", (ROOT / "constraints.txt").read_text(encoding="utf-8"))
 
@@ -142,14 +168,17 @@ def test_every_command_takes_what_a_document_gives_it() -> None:
     """Words are parsed and not run: unknown commands, options and choices fail. All but the demo,
     which make runs, appear.
     """
-    for line in COMMANDS:
+    for line, place in COMMANDS.items():
         group, rest = (
             (studies, line.removeprefix(STUDIES))
             if line.startswith(STUDIES)
             else (main, line.removeprefix("unplug "))
         )
         words = shlex.split(rest, comments=True)
-        parse(group, words, line)
+        try:
+            parse(group, words, line)
+        except (AssertionError, click.UsageError) as error:
+            pytest.fail(f"{place}\n{error}")
         given = dict(itertools.pairwise(words))
         named = given.get("--methods", given.get("--method", "msg")).split(",")
         assert {name.partition("@")[0] for name in named} <= {*METHODS, "shrink", "all"}, line
@@ -230,12 +259,6 @@ def test_the_python_on_forgetting_walks_the_whole_journey(
     names = {model["name"] for model in json.loads(Path("audit.json").read_text())["models"]}
     assert names == {"original", "unlearned", "retrained", "age.fp32.onnx"}
     assert "<svg" in Path("report.html").read_text()
-
-
-def test_links_between_documents_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).is_file(), (page.name, target)
 
 
 def test_the_table_of_methods_is_that_of_the_registry() -> None:

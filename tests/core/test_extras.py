@@ -22,8 +22,8 @@ IMPORTED = {
 """Distributions whose import has another name."""
 BROUGHT = {"coreai", "starlette", "torchao"}
 """By the packages that are named."""
-OURS = {"all", "demo", "dev", "forget", "phone"}
-"""Extras of extras, and that of whoever works on unplug."""
+OURS = {"all", "demo", "dev", "forget", "phone", "site"}
+"""Extras of extras, and those of people who work on unplug."""
 
 
 DECLARED: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][

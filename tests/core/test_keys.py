@@ -93,7 +93,7 @@ def test_none_is_made_silently_where_a_ledger_is(
     if "://" not in where:
         assert not place.exists()
         (tmp_path / where).touch()
-    with pytest.raises(InputError, match="no key is there, and a ledger is"):
+    with pytest.raises(InputError, match="there is a ledger, but no key"):
         operator_key()
     assert not place.exists()
     assert operator_key(make=True) == operator_key()

@@ -121,7 +121,7 @@ def test_packages_are_checked_as_trees(package: Artifact) -> None:
 def test_missing_files_and_others(artifact: Artifact) -> None:
     folder = artifact.path.parent
     (folder / "bench.json").write_text("{}")
-    refused(folder, r"a folder, and no exported file. Name the files in it, say age\.fp32\.onnx")
+    refused(folder, r"a folder, not an exported file. Name the files in it, say age\.fp32\.onnx")
     refused(
         folder / "bench.json",
         r"bench\.json: it is neither an exported file nor the card of one \(bench is missing",

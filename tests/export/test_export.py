@@ -94,7 +94,7 @@ STATIC = {"precisions": ["int8-static"]}
             r"executorch fp16: this target cannot hold this precision\. Use one of: fp32, int8-st",
         ),
         ({"workers": 0}, InputError, "workers 0"),
-        ({"ios": 12}, InputError, "iOS 12: Core ML files are not made for it here"),
+        ({"ios": 12}, InputError, "iOS 12: Core ML files cannot be made for it"),
         (STATIC, InputError, "activations get their ranges from samples, and none are given"),
         (
             {**STATIC, "calibration": {"image": np.full((4, 3, 32, 32), 0.5, np.float32)}},

@@ -13,8 +13,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from unplug.core import ReportError
-from unplug.mobile_bench import BenchRow, Window, csv_text, listing, load_baselines, markdown
+from unplug.core import InputError, ReportError
+from unplug.mobile_bench import (
+    BenchRow,
+    Window,
+    board_lines,
+    csv_text,
+    listing,
+    load_baselines,
+    markdown,
+)
 from unplug.mobile_bench.baselines import SHIPPED
 from unplug.mobile_bench.bench_tables import COLUMNS
 from unplug.sdk.cli.bench_table import baselines, table
@@ -85,6 +93,61 @@ def test_a_sustained_row_says_what_it_lost() -> None:
     slowed = row(mode="sustained", curve=tuple(curve))
     assert "+50% at the end" in markdown(report_of(slowed))
     assert float(cells(slowed)[0]["throttled"]) == 0.5
+
+
+def test_a_line_of_litert_s_board_has_its_fields() -> None:
+    """Golden, by hand; names and their order are those of a line of the board's own file."""
+    known = row(peak_memory_bytes=3 * 2**20, base_memory_bytes=2**20, delegate_got="XNNPACK")
+    refused = [row(**FAILED), row(os="Linux-6.1"), row(where="emulated"), row(runtime="litert-web")]
+    (line,) = board_lines(report_of(known, *refused)).splitlines()
+    told = json.loads(line)
+    assert told.pop("latency_ms") == pytest.approx(
+        {
+            "median": 1.15,
+            "avg": 1.15,
+            "p5": 1.0175,
+            "p95": 1.2825,
+            "min": 1.0,
+            "max": 1.3,
+            "stddev": 0.1035098,
+            "init": known.init_ms_cold,
+            "first_inference": known.first_inference_ms,
+            "warm_up_avg": None,
+        }
+    )
+    assert told == {
+        "row_id": "age:age.fp32.tflite@2.3.0/android/google-pixel-7/cpu",
+        "model": "age",
+        "file": "age.fp32.tflite",
+        "task": "image-classification",
+        "model_size_mb": 1.5,
+        "platform": "android",
+        "device_id": "google-pixel-7",
+        "device": "Google Pixel 7",
+        "os": "Android 14",
+        "accelerator": "cpu",
+        "delegate": "XNNPACK",
+        "nodes_delegated": None,
+        "nodes_total": None,
+        "partitions": None,
+        "memory_mb": {"init_footprint": None, "overall_footprint": 2.0},
+        "runs": 8,
+        "warmup_runs": 2,
+        "throughput_mb_s": None,
+        "source": "unplug-bench/1",
+        "runtime": "litert",
+        "runtime_version": "2.3.0",
+        "binary": "unplug unknown",
+        "runner": "unplug",
+        "session": "1" * 16,
+        "job": "cpu-google-pixel-7",
+        "status": "measured",
+        "date": None,
+    }
+    (line,) = board_lines(report_of(row(delegate_asked="gpu"))).splitlines()
+    assert json.loads(line)["accelerator"] == "gpu"
+    with pytest.raises(InputError, match="no row of it belongs"):
+        board_lines(report_of(*refused))
 
 
 def test_the_command_prints_and_writes(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_it_sees_normalized_pictures_and_answers_in_our_names(
     assert torch.allclose(
         outputs["expected_age"][:, 0], (expected.softmax(1) * centre).sum(1), atol=1e-4
     )
-    with pytest.raises(InputError, match="nobody knows what its trunk is"):
+    with pytest.raises(InputError, match="its trunk is not known"):
         model.pooled(image_BCHW)
 
 
@@ -252,7 +252,7 @@ def test_size_and_network_belong_together() -> None:
         with pytest.raises(InputError):
             AgePredictor(image_size=32, age_edges=EDGES, **unfit)
     for unfit in ({"random_features": 8}, {"dropout": 0.1}):
-        with pytest.raises(InputError, match="its own affair"):
+        with pytest.raises(InputError, match="its own features"):
             AgePredictor(size=ADOPTED, image_size=32, age_edges=EDGES, network=named, **unfit)
 
 

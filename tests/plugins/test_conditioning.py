@@ -167,7 +167,7 @@ def test_diffusers_is_imported_late_and_missed_clearly() -> None:
         ({"kernels": (3, 3, 4, 3)}, "one of them is even"),
         ({"downscale": 6}, "downscale 6: not a power of two"),
         ({"image_size": 100}, "not a multiple of 8"),
-        ({"input_range": (0.0, float("nan"))}, "no rising pair"),
+        ({"input_range": (0.0, float("nan"))}, "not a rising pair"),
         ({"condition_channels": True}, "condition_channels True: out of range"),
     ],
 )
@@ -182,5 +182,5 @@ def test_bad_conditions_are_named() -> None:
     plugin, shape = trained(tiny_unet()), r"\[1, 1, 64, 64\]"
     with pytest.raises(InputError, match=f"canny condition of shape {shape}.*Convert the image"):
         plugin(torch.rand(1, 1, 64, 64))
-    with pytest.raises(InputError, match="no multiples of 8"):
+    with pytest.raises(InputError, match="not multiples of 8"):
         plugin(torch.rand(1, 3, 64, 60))

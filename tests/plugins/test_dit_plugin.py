@@ -174,5 +174,5 @@ def test_other_bases_and_conditions_are_refused() -> None:
             DiTPlugin.for_transformer(config, condition="canny")
     with pytest.raises(InputError, match=r"takes \(batch, 3, height, width\)"):
         plugin(torch.zeros(1, 1, 64, 64))
-    with pytest.raises(InputError, match="no multiples of 16"):
+    with pytest.raises(InputError, match="not multiples of 16"):
         plugin(torch.zeros(1, 3, 72, 64))

@@ -128,5 +128,7 @@ from .text import signed as signed
 from .text import size as size
 from .text import span as span
 from .text import table as table
+from .uris import EARLIER as EARLIER
+from .uris import PLACE as PLACE
 from .watching import progress_in_logs as progress_in_logs
 from .worker import Job as Job

@@ -59,7 +59,7 @@ def lasting_place(what: str, variable: str, base: str, below: str) -> Path:
     """The folder for what must last: ``$BASE/unplug``, or ``~/BELOW/unplug``.
 
     Args:
-        what: that lies there, for the message.
+        what: the thing that lies there, for the message.
         variable: the environment variable that names another place for it alone.
         base: the variable of the XDG base directories.
         below: the path below the home folder, used if that variable is not set.

@@ -78,7 +78,7 @@ def _wanted_weights(version: str) -> str:
 
 
 def _origin() -> dict[str, Any]:
-    """Where pip took unplug from (PEP 610); empty where an index had it."""
+    """The place that pip took unplug from (PEP 610); empty where an index had it."""
     try:
         record = distribution(DISTRIBUTION).read_text("direct_url.json")
     except PackageNotFoundError:

@@ -113,7 +113,7 @@ def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKe
                 f"Copy the key that the ledger was made with; {WHERE}; or `unplug ledger correct "
                 "--rekey` begins a new one"
             )
-            raise InputError(str(path), "no key is there, and a ledger is", fix)
+            raise InputError(str(path), "there is a ledger, but no key", fix)
         _make(path)
     sweep(path.parent)  # of what a killed process left that made one
     match = FORM.fullmatch(read_secret(path))

@@ -55,7 +55,7 @@ def seconds_for(samples: int, usual: float | None = None) -> float:
     ``UNPLUG_CHILD_SECONDS`` says.
 
     Args:
-        samples: that are run, one by one.
+        samples: the number of samples that are run, one by one.
         usual: another bound than that, where the variable is not set.
 
     Raises:

@@ -137,12 +137,12 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
                 return handle, lock
         os.close(handle)
     raise OutputError(
-        str(path), "others take and leave it all the time", "Wait for them, or choose another `out`"
+        str(path), "other commands keep taking it", "Wait for them, or choose another `out`"
     )
 
 
 def _owner(handle: int) -> str:
-    """Who says to have it; a lock that was just taken may not say yet."""
+    """The process that says to have it; a lock that was just taken may not say yet."""
     with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
         owner = json.loads(os.pread(handle, MAX_OWNER_BYTES, 0))
         return (

@@ -116,7 +116,7 @@ def name_forms(name: str) -> tuple[str, ...]:
 
 
 def person_named(text: str | None) -> str | None:
-    """Who is meant by the text where a person's name belongs, in NFC, or None for nobody; see
+    """The person meant by the text where a person's name belongs, in NFC, or None for nobody; see
     `NOBODY`.
     """
     trimmed = _trimmed(text or "")

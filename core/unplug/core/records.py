@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from .errors import InputError
 from .files import MAX_JSON_BYTES
 from .regular import parse_json, read_regular
+from .uris import PLACE
 
 T = TypeVar("T")
 
@@ -56,8 +57,9 @@ def read_dataclass(
         ) from problem
 
 
-def schema_text(kind: type[Any]) -> str:
-    """The JSON Schema of a dataclass, as the repository keeps it."""
+def schema_text(kind: type[Any], file: str) -> str:
+    """The JSON Schema of a dataclass, as the repository keeps it in a file of that name."""
     from pydantic import TypeAdapter
 
-    return json.dumps(TypeAdapter(kind).json_schema(), indent=1, sort_keys=True) + "\n"
+    named = {"$id": f"{PLACE}schemas/{file}", **TypeAdapter(kind).json_schema()}
+    return json.dumps(named, indent=1, sort_keys=True) + "\n"

@@ -139,7 +139,7 @@ _DEEP = f"it is nested more than {MAX_DEPTH} deep, which no schema of unplug is"
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("a key stands in it twice")
+        raise ValueError("it has a key twice")
     return value
 
 

@@ -192,7 +192,7 @@ def _check_exists(file: Path, given: Path) -> None:
     if file.is_dir() and not (card_path(file).is_file() or (file / "Manifest.json").is_file()):
         held = sorted(item.name.removesuffix(".json") for item in file.glob("*.*.json"))[:3]
         fix = f"Name the files in it, say {' '.join(held)}" if held else EXPORTED
-        raise ArtifactError(str(file), "it is a folder, and no exported file", fix)
+        raise ArtifactError(str(file), "it is a folder, not an exported file", fix)
     if not card_path(file).is_file():
         raise ArtifactError(
             str(file),

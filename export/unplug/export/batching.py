@@ -72,7 +72,7 @@ def free_batch(artifact: Artifact, out: Path) -> float:
 
 
 def freed(job: Job) -> Reply:
-    """In a child: the file, and what both give."""
+    """The file, and the answers of both, computed in a child process."""
     import numpy as np
     import onnx
     import onnxruntime

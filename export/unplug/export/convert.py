@@ -33,15 +33,19 @@ def convert_checkpoint(job: Job) -> Reply:
     from unplug.plugins import load_checkpoint
 
     from .bias_correction import LEVELS, plain
+    from .file_facts import file_facts
     from .lowering import in_words, prepared
     from .targets.wrappers import channels_last
 
     checkpoint = load_checkpoint(job.values["checkpoint"], view=job.values["view"])
+    layout = job.values["layout"]
+    shipped = checkpoint.model.iospec.images_in(layout)
     source = TargetSource(
         model=plain(checkpoint.model),
         iospec=checkpoint.model.iospec,
         model_type=checkpoint.model_type,
         description=(inspect.getdoc(type(checkpoint.model)) or "").partition("\n")[0],
+        facts=file_facts(checkpoint, shipped),
         ios=job.values["ios"],
     )
     if job.arrays:
@@ -50,8 +54,6 @@ def convert_checkpoint(job: Job) -> Reply:
     precisions = job.values["precisions"]
     job.progress(0, len(precisions), f"{target.name}: converting")
     flops, parameters = count_work(source)
-    layout = job.values["layout"]
-    shipped = source.iospec.images_in(layout)
     calibration = relaid(source.iospec.inputs, job.arrays, shipped.inputs)
     ready: dict[bool, Any] = {}
     correction: dict[str, Any] = {}

@@ -136,7 +136,7 @@ def export_checkpoint(
     if ios not in IOS:
         raise InputError(
             f"iOS {ios}",
-            "Core ML files are not made for it here",
+            "Core ML files cannot be made for it",
             f"Use {' or '.join(map(str, IOS))}",
         )
     _, config = read_config(Path(checkpoint))

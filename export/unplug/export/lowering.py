@@ -296,7 +296,7 @@ def avg_pool2d(
 
 
 def max_pool2d_with_indices(x: Tensor, kernel: Any, stride: Any = (), *rest: Any) -> Any:
-    """With all of its arguments."""
+    """Calls it with all of its arguments."""
     if stride or rest:
         return NotImplemented
     return ATEN.max_pool2d_with_indices.default(x, kernel, kernel)

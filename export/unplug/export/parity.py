@@ -90,7 +90,7 @@ class TaskDelta:
     Args:
         file: the artifact.
         unit: the unit of the errors: "years" or "loss".
-        samples: that were compared.
+        samples: the number of samples that were compared.
         error, checkpoint_error: means.
         delta: mean of the differences, sample by sample.
         low, high: 95 % interval of `delta` over people, or None where there are too few.

@@ -39,7 +39,7 @@ class Calls:
         delegates: name of the backend of each call, in order.
         delegated: operators inside XNNPACK's graphs, or None where a delegate has a form of its
             own.
-        operators: that run on ExecuTorch's portable kernels, in order.
+        operators: the operators that run on ExecuTorch's portable kernels, in order.
     """
 
     delegates: tuple[str, ...]

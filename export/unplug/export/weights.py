@@ -101,7 +101,7 @@ def _alike(one: Array, other: Array) -> bool:
 
 
 def _bits(array: Array) -> Array:
-    """As unsigned integers: a NaN equals itself, and 0 is not -0."""
+    """The numbers as unsigned integers: a NaN equals itself, and 0 is not -0."""
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
 

@@ -3,7 +3,7 @@ import PhotosUI
 import SwiftUI
 import UnplugCore
 
-/// A photograph in, years out, with what was forgotten and its papers one tap away.
+/// Takes a photograph and shows an age; what was forgotten and its papers are one tap away.
 struct AgeView: View {
   @Bindable var screen: AgeScreen
   let bundle: BundleScreen

@@ -95,7 +95,7 @@ struct FactsView: View {
       }
       Section("Identity") {
         Text(facts.id).font(.caption.monospaced()).textSelection(.enabled)
-        if let expires = facts.expires { Text("To be used until \(expires)") }
+        if let expires = facts.expires { Text("Valid until \(expires)") }
       }
     }
     .navigationTitle("\(facts.name) \(facts.release)")

@@ -5,7 +5,7 @@ import UIKit
 import UniformTypeIdentifiers
 import UnplugCore
 
-/// Words and edges in, a picture out, step by step.
+/// Takes words and edges and draws a picture, step by step.
 struct DrawView: View {
   @Bindable var screen: DrawScreen
   @State private var chosen: PhotosPickerItem?
@@ -34,7 +34,7 @@ struct DrawView: View {
             }
           }
           if !screen.packs.isEmpty {
-            Text("Packs, used where the words say them: \(screen.packs.joined(separator: ", "))").font(.footnote)
+            Text("Packs, used when your words name them: \(screen.packs.joined(separator: ", "))").font(.footnote)
           }
           if let hint = screen.hint { Text(hint).font(.footnote) }
         }
@@ -66,7 +66,7 @@ struct DrawView: View {
   }
 
   @ViewBuilder private var followed: some View {
-    Picker("Follow of a photograph", selection: $screen.follow) {
+    Picker("Take from the photograph", selection: $screen.follow) {
       Text("what the plugin wants: \(screen.natural.rawValue)").tag(Follow?.none)
       ForEach(Follow.allCases, id: \.self) { Text($0.rawValue).tag(Optional($0)) }
     }
@@ -127,7 +127,7 @@ struct SketchPad: View {
         .onEnded { _ in screen.sketch(lines.map { line in line.map { SIMD2(Double($0.x) / side, Double($0.y) / side) } }) }
     )
     .accessibilityLabel(Text("Sketch pad"))
-    .accessibilityHint(Text("Draws white lines by finger; a photograph does as well"))
+    .accessibilityHint(Text("Draw white lines with a finger, or choose a photograph"))
     Button("Clear the sketch") {
       lines = []
       screen.condition = nil

@@ -46,7 +46,7 @@ extension Picture {
       return true
     }
     guard made else { return nil }
-    // In place: a copy of a large photograph beside it would not fit.
+    // In place: a second copy of a large photograph would not fit.
     for place in 0..<width * height {
       for channel in 0..<3 { rgba[3 * place + channel] = rgba[4 * place + channel] }
     }

@@ -56,7 +56,7 @@ final class UnplugAppTests: XCTestCase {
 
   func testWhatIsNoPhotograph() {
     XCTAssertThrowsError(try Picture(photograph: Data("no picture".utf8), SystemPhotographs())) {
-      XCTAssertEqual(line(of: $0), "The photograph: its file is no picture. Choose a JPEG, PNG or HEIC file.")
+      XCTAssertEqual(line(of: $0), "The photograph: its file is not a picture. Choose a JPEG, PNG or HEIC file.")
     }
   }
 

@@ -24,6 +24,7 @@ from .estimate.estimating import estimate_artifacts as estimate_artifacts
 from .estimate.estimating import known_devices as known_devices
 from .estimate.model import fit as fit
 from .estimate.model import leave_one_out as leave_one_out
+from .litert_board import board_lines as board_lines
 from .received import rechecked as rechecked
 from .rows import at_fault as at_fault
 from .statistics import drift as drift

@@ -24,7 +24,7 @@ _DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSource:
-    """Where numbers stand.
+    """The publication that numbers stand in.
 
     Args:
         title: the title of the page, paper or file.
@@ -133,7 +133,7 @@ def load_baselines(path: Path = SHIPPED) -> Baselines:
         raise ReportError(
             str(path),
             problem,
-            "Correct the row; a number that nobody read has value null and verified false",
+            "Correct the row; an unread number has value null and verified false",
         )
     return baselines
 

@@ -89,7 +89,7 @@ def _runtime_of(device: Runs, order: DeviceOrder, artifact: Artifact) -> str | N
 
 
 def _jobs_of(device: Runs, order: DeviceOrder, artifact: Artifact, every: bool) -> list[BenchJob]:
-    """Where it cannot be run as asked, one job that says why."""
+    """The jobs; if it cannot be run as asked, one job that says why."""
     chosen = _runtime_of(device, order, artifact)
     runtime, known = (NO_RUNTIME, ()) if chosen is None else (chosen, device.delegates(chosen))
     asked = [name for name in order.delegates or (known if every else known[:1]) if name in known]

@@ -18,6 +18,7 @@ from .blocks import InvertedBottleneck as InvertedBottleneck
 from .blocks import init_weights as init_weights
 from .checkpoint import BINDING as BINDING
 from .checkpoint import CHECKPOINT_FILES as CHECKPOINT_FILES
+from .checkpoint import CODE_FILE as CODE_FILE
 from .checkpoint import DESIGN_STATE as DESIGN_STATE
 from .checkpoint import RECORD as RECORD
 from .checkpoint import Checkpoint as Checkpoint
@@ -44,6 +45,7 @@ from .factories import tried as tried
 from .factories import trust as trust
 from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK
+from .model_spec import describe_weights as describe_weights
 from .multi_plugin import MultiPlugin as MultiPlugin
 from .shipped_files import shipped_folders as shipped_folders
 from .shipped_files import shipped_path as shipped_path

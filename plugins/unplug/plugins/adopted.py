@@ -83,7 +83,7 @@ class Adopted:
         if not isinstance(self.arguments, Mapping) or len(self.arguments) > MAX_ARGUMENTS:
             raise InputError(
                 f"factory {self.factory}",
-                "its arguments are no short list of names and values",
+                "its arguments are not a short list of names and values",
                 "Give fewer",
             )
         for name, value in self.arguments.items():
@@ -121,7 +121,7 @@ class Adopted:
 
     @property
     def package(self) -> str:
-        """In front of the last colon."""
+        """The part in front of the last colon."""
         return self.factory.rpartition(":")[0]
 
     @property

@@ -22,6 +22,7 @@ from .age_sizes import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, Size, che
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights, network_line
 from .bounds import check_whole, is_whole
 from .checkpoint import WEIGHTS, find_checkpoint, load_checkpoint
+from .model_spec import describe_weights
 
 AGE_EDGES = (0, 6, 13, 16, 18, 21, 25, 30, 40, 50, 60, 70, 80, 100)
 """Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything
@@ -179,7 +180,7 @@ class AgePredictor(
         if self.network is not None:
             raise InputError(
                 "an adopted network",
-                "nobody knows what its trunk is",
+                "its trunk is not known",
                 "Use it as a whole, or train one of our sizes",
             )
         return pooled(self, image_BCHW)
@@ -233,6 +234,15 @@ class AgePredictor(
         }
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # safetensors views what layers share
         return super().save_pretrained(save_directory, config=config, **kwargs)
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        super()._save_pretrained(save_directory)
+        describe_weights(
+            save_directory / WEIGHTS,
+            architecture=f"face-age-{self.size}",
+            title=f"Face-age predictor, {self.size}, {self.image_size} px",
+            resolution=f"{self.image_size}x{self.image_size}",
+        )
 
     @classmethod
     def from_pretrained(
@@ -321,6 +331,6 @@ def _check_arguments(
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")
     if network is not None and (random_features or dropout):
         raise InputError(
-            "an adopted network", "random features and dropout are its own affair", "Leave them 0"
+            "an adopted network", "it has its own features and dropout", "Leave both at 0"
         )
     check_whole("random_features", random_features, 0, MAX_RANDOM_FEATURES)

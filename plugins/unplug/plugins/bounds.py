@@ -69,7 +69,9 @@ def check_plugin(config: Mapping[str, Any], side: int, told: str) -> None:
         )
     if not _rises(span := config["input_range"]):
         raise InputError(
-            f"input_range {str(span)[:200]}", "no rising pair of numbers", "Give for example [0, 1]"
+            f"input_range {str(span)[:200]}",
+            "not a rising pair of numbers",
+            "Give for example [0, 1]",
         )
     if not isinstance(config["condition"], str) or not 1 <= len(config["condition"]) <= 64:
         raise InputError(

@@ -87,6 +87,8 @@ _WEIGHTS = re.compile(
 )
 DESIGN_STATE = "design.safetensors"
 """The file that a forgettable model's personal part is computed from."""
+CODE_FILE = "unplug_plugin.py"
+"""What diffusers runs to open a plugin, if somebody lets it; unplug never does."""
 CHECKPOINT_FILES = (
     "config.json",
     WEIGHTS,
@@ -95,6 +97,7 @@ CHECKPOINT_FILES = (
     RECORD,
     "metrics.jsonl",
     DESIGN_STATE,
+    CODE_FILE,
 )
 """All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
 MAX_CONFIG_BYTES, MAX_INDEX_BYTES = 2**20, 2**24

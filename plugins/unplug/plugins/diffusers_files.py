@@ -16,7 +16,8 @@ from torch import nn
 
 from unplug.core import CheckpointError, InputError
 
-from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
+from .checkpoint import CODE_FILE, DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
+from .model_spec import describe_weights
 from .shipped_files import shipped_path, shipped_plugins
 
 FOREIGN_KEY = "adapter_type"
@@ -27,6 +28,18 @@ FOREIGN_VALUE = (
     "a plugin of unplug: open it with unplug.plugins.ConditioningPlugin, several together with "
     "MultiPlugin"
 )
+
+
+CODE_KEY = "auto_map"
+"""The place where diffusers' ``AutoModel`` looks for a class of `CODE_FILE`."""
+_CODE = '''"""Lets diffusers' AutoModel open this folder, with ``trust_remote_code=True``."""
+
+try:
+    from unplug.plugins import {name}
+except ImportError as error:
+    raise ImportError("This is a plugin of unplug: install the distribution unplug-sdk") from error
+'''
+"""Guarded: diffusers takes an import that is not for the name of a distribution to install."""
 
 
 class PluginFiles:
@@ -72,25 +85,34 @@ class PluginFiles:
         # answer.
         settings: Any = {**kwargs, "variant": variant, "max_shard_size": "10GB"}
         ModelMixin.save_pretrained(self, save_directory, **settings)  # type: ignore[arg-type]
+        code = _CODE.format(name=type(self).__name__)
+        (Path(save_directory) / CODE_FILE).write_text(code, encoding="utf-8")
+        describe_weights(
+            Path(save_directory) / _weights(variant),
+            architecture=self.model_type,
+            title=f"Conditioning plugin, {self.config.get('condition', 'several conditions')}",  # type: ignore[attr-defined]
+        )
 
     def to_json_string(self) -> str:
         """What becomes ``config.json``, with the word that keeps diffusers' ``T2IAdapter`` from
         taking it for its own.
         """
         config: dict[str, Any] = json.loads(super().to_json_string())  # type: ignore[misc]
-        return json.dumps(config | {FOREIGN_KEY: FOREIGN_VALUE}, indent=2, sort_keys=True) + "\n"
+        code = {"AutoModel": f"{Path(CODE_FILE).stem}.{type(self).__name__}"}
+        config |= {FOREIGN_KEY: FOREIGN_VALUE, CODE_KEY: code}
+        return json.dumps(config, indent=2, sort_keys=True) + "\n"
 
     @staticmethod
     def complete_config(_folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's arguments in a ``config.json``."""
-        return {key: value for key, value in config.items() if key != FOREIGN_KEY}
+        return {key: value for key, value in config.items() if key not in (FOREIGN_KEY, CODE_KEY)}
 
     @classmethod
     def from_pretrained(
         cls,
         pretrained_model_name_or_path: str | PathLike[Any],
         *,
-        subfolder: str = "",
+        subfolder: str | None = None,
         variant: str | None = None,
         dtype: torch.dtype | None = None,
         torch_dtype: torch.dtype | None = None,
@@ -124,16 +146,17 @@ class PluginFiles:
         given = {
             key: value for key, value in hub.items() if value is not None and value is not False
         }
-        weights = (
-            DIFFUSERS_WEIGHTS if variant is None else DIFFUSERS_WEIGHTS.replace(".", f".{variant}.")
-        )
         place = _shipped_or(pretrained_model_name_or_path)
-        folder = find_checkpoint(place, weights, subfolder=subfolder, **given)
+        folder = find_checkpoint(place, _weights(variant), subfolder=subfolder or "", **given)
         plugin: Any = load_checkpoint(folder, expect=cls.model_type, variant=variant).model
         wanted = dtype or torch_dtype
         # diffusers' own `to` warns for no reason
         typed: Self = plugin if wanted is None else nn.Module.to(plugin, wanted)
         return typed
+
+
+def _weights(variant: str | None) -> str:
+    return DIFFUSERS_WEIGHTS if variant is None else DIFFUSERS_WEIGHTS.replace(".", f".{variant}.")
 
 
 def _shipped_or(place: str | PathLike[Any]) -> str | PathLike[Any]:

@@ -41,7 +41,7 @@ class PluginSize:
     kernels: tuple[int, ...]
 
     def config(self, levels: int) -> dict[str, Any]:
-        """As arguments of `ConditioningPlugin` for a base of so many levels."""
+        """The arguments of `ConditioningPlugin` for a base of so many levels."""
         return {
             "stem": self.stem,
             "stem_expand": self.stem_expand,
@@ -203,7 +203,7 @@ def check_condition(config: Mapping[str, Any], x_BCHW: Tensor, side: int) -> Non
         why = f"the plugin takes (batch, {channels}, height, width)"
         raise InputError(what, why, "Convert the image to RGB first")
     if x_BCHW.shape[2] % side or x_BCHW.shape[3] % side:
-        raise InputError(what, f"its sides are no multiples of {side}", "Resize it")
+        raise InputError(what, f"its sides are not multiples of {side}", "Resize it")
 
 
 def check_fit(config: Mapping[str, Any], differences: Sequence[str]) -> None:

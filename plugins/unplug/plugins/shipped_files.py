@@ -51,7 +51,7 @@ def shipped_path(name: str, folder: str) -> Path:
     """A folder of the weights that ship, of which every file is as it shipped.
 
     Args:
-        name: that it was asked for by.
+        name: the name that it was asked for by.
         folder: path in `PACKAGE`, as in `shipped_table`.
 
     Raises:

@@ -111,7 +111,7 @@ class ExportedModel:
     """The files of one checkpoint, or of one part of a base.
 
     Args:
-        name: that of the checkpoint's folder, or of the part.
+        name: the name of the checkpoint's folder, or of the part.
         checkpoint: the checkpoint that they were made from.
         folder: the folder with the files.
         parity: the result of `check`; also ``parity.json`` in the folder.

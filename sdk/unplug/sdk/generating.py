@@ -84,8 +84,8 @@ class DrawOrder:
         return tuple(self.seed + index for index in range(self.count))
 
     def by_loras(self) -> DrawOrder:
-        """With the steps, guidance and solver that the LoRA weights tell, where none are asked
-        for.
+        """The order with the steps, guidance and solver that the LoRA weights tell, where none are
+        asked for.
         """
         from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
 
@@ -101,8 +101,8 @@ class DrawOrder:
         return order
 
     def by_packs(self, say: Callable[[str], None]) -> tuple[DrawOrder, tuple[str, ...]]:
-        """With those packs as LoRA weights whose word the prompt says, and these words, which they
-        teach the base.
+        """The order with those packs as LoRA weights whose word the prompt says, and these words,
+        which they teach the base.
 
         Raises:
             CheckpointError: a folder that is not a pack.
@@ -132,7 +132,7 @@ class Generated:
         kinds: the condition that each plugin follows.
         facts: how it was drawn; the same facts draw the same pictures.
         run: facts of this run alone: memory, versions, the part of the prompt that was read.
-        seconds: it took.
+        seconds: the seconds that it took.
     """
 
     pictures: list[Image]
@@ -182,7 +182,7 @@ def _by_base(
     show: bool,
     say: Callable[[str], None],
 ) -> Generated:
-    """On torch."""
+    """Draws on torch."""
     # before torch and diffusers are loaded, which takes seconds
     steered = _steered(steerings, _kind_of)
     from unplug.sdk.drawing.diffusion import draw_pictures, find_lora, load_loras, tell_foreign
@@ -292,7 +292,7 @@ def _by_files(
     show: bool,
     say: Callable[[str], None],
 ) -> Generated:
-    """With the files of one target and precision: the device's own loop, without torch."""
+    """Draws with the files of one target and precision: the device's own loop, without torch."""
     from PIL import Image
 
     from unplug.sdk.drawing.device import Words, condition_of, draw, load_pipeline

@@ -177,7 +177,9 @@ def adopt(
             "`unplug data split SPEC --out FILE` makes one, if it was trained on that; or give "
             "data with a column partition"
         )
-        raise InputError("`split`", "nobody said which of these pictures trained the network", fix)
+        raise InputError(
+            "`split`", "it is not known which of these pictures trained the network", fix
+        )
     split = split or make_split(data, seed=seed)
     shared: Any = {"seed": seed, "device": chosen}
     if file is not None:
@@ -982,7 +984,7 @@ def _release_places(
     gates: Mapping[str, Any] | None,
     config: Mapping[str, Any],
 ) -> tuple[Checkpoint, Dataset, tuple[str, ...], Path, Path, ReleaseConfig]:
-    """From what, whither, and how."""
+    """The checkpoint, the output and the way of a release."""
     from unplug.sdk.learning.data import as_trained, resolve_names
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
 

@@ -186,7 +186,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def not_valid(_: Request, error: RequestValidationError) -> JSONResponse:
-        """Where and why, without what was sent: that may name somebody."""
+        """Says where and why, without what was sent: that may name somebody."""
         first: Mapping[str, Any] = error.errors()[0]
         place = ".".join(str(part)[:60] for part in first["loc"])
         return answer(422, f"{place}: {first['type'].replace('_', ' ')}")

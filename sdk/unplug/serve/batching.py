@@ -67,7 +67,7 @@ class Batcher:
         return self._model
 
     def swap(self, model: Embedded) -> None:
-        """From here on this one answers; pictures that came before are answered by the model that
+        """This model answers from here on; pictures that came before are answered by the model that
         they came to.
         """
         self._model = model

@@ -55,7 +55,7 @@ class Hub:
         self.contents = await asyncio.to_thread(self._ledger.contents)
 
     async def wait(self, seconds: float) -> None:
-        """Until there are news, or for so long."""
+        """Waits until there is news, or for so long."""
         try:
             async with asyncio.timeout(seconds), self._news:
                 await self._news.wait()

@@ -32,7 +32,7 @@ def issue_certificates(
 
     Args:
         recipe: the recipe, with the key that signed the bundle.
-        ledger: that records the release of the bundle.
+        ledger: the ledger that records the release of the bundle.
         requests: ids.
         result: the result of the runner, with ``bundle``.
         folder: the folder of the job; each certificate is a folder in ``certificates`` there.

@@ -44,7 +44,7 @@ class Owned(Submission):
 
 
 class Desk:
-    """In front of a ledger.
+    """The desk in front of a ledger.
 
     Args:
         ledger: the ledger that keeps the requests.

@@ -152,7 +152,7 @@ def _start(recipe: ServeRecipe, before: Before | None) -> Any:
 
 
 def _signing(recipe: ServeRecipe, before: Before | None, answered: Sequence[str]) -> Any:
-    """Who signs, as which release of the model; None where the recipe names no key."""
+    """The signer, and which release of the model it is; None where the recipe names no key."""
     if recipe.sign is None:
         return None
     from unplug.trust.bundle import Publication, Signing, bundle_id, load_signer

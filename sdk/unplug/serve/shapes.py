@@ -21,7 +21,9 @@ class Given(BaseModel):
 
 
 class NewRequest(Given):
-    """Who asks to be forgotten. Names are kept as keyed digests only, and stand in no answer."""
+    """The people who ask to be forgotten. Names are kept as keyed digests only, and stand in no
+    answer.
+    """
 
     names: list[Name] = Field(
         min_length=1, max_length=1000, description="Sample ids and subject:NAME."

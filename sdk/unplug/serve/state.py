@@ -98,7 +98,7 @@ class StrictRoute(APIRoute):
     """A route whose JSON body holds no key twice: others may take the other value for it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As FastAPI's, on a request that reads so."""
+        """The handler as FastAPI makes it, on a request that reads so."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:

@@ -268,7 +268,7 @@ def test_what_it_tells(tour: dict[str, Any]) -> None:
     assert tour["line"].startswith(f"Seed {SEED}") and "a step" in tour["line"]
     assert tour["few steps"] == "Made for 2 steps, without guidance by words."
     assert tour["variant line"].startswith(f"Seed {SEED} · few-steps · ")
-    assert tour["packs"] == "Packs, used where the words say them: eye patch."
+    assert tour["packs"] == "Packs, used when your words name them: eye patch."
     assert tour["variants"] == ["tiny itself", "few-steps"]
     assert "Packs: eye patch." in tour["pack note"] and "“patch" not in tour["pack note"]
     assert tour["pack line"].startswith(f"Seed {SEED} · packs: eye patch · ")

@@ -175,12 +175,12 @@ def test_no_path_leads_out(served: PageServer, path: str) -> None:
     ("head", "status", "message"),
     [
         ("Content-Length: 99999999999", 413, "larger than the limit of 67108864"),
-        ("X: y", 411, "must tell its size"),
-        ("Content-Length: -5", 411, "must tell its size"),
-        ("Content-Length: 5x", 411, "must tell its size"),
-        ("Content-Length: 5\r\nContent-Length: 7", 411, "must tell its size"),
-        ("Transfer-Encoding: chunked", 411, "must tell its size"),
-        ("Content-Length: 5\r\nTransfer-Encoding: chunked", 411, "must tell its size"),
+        ("X: y", 411, "must give its size"),
+        ("Content-Length: -5", 411, "must give its size"),
+        ("Content-Length: 5x", 411, "must give its size"),
+        ("Content-Length: 5\r\nContent-Length: 7", 411, "must give its size"),
+        ("Transfer-Encoding: chunked", 411, "must give its size"),
+        ("Content-Length: 5\r\nTransfer-Encoding: chunked", 411, "must give its size"),
         ("Content-Length: 5000", 400, "the upload said 5000 bytes and 2 came; nothing was taken"),
     ],
 )

@@ -75,7 +75,7 @@ def test_what_no_reader_of_a_bundle_takes_is_not_signed(
 
 @pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="only root may read /proc/kmsg")
 def test_a_bundle_that_has_nothing_to_say_now(call: Call) -> None:
-    refused(call("bundle", "inspect", "/proc/kmsg"), "no zip archive", code=1)
+    refused(call("bundle", "inspect", "/proc/kmsg"), "not a zip archive", code=1)
 
 
 def test_a_pipe_for_the_cache_is_not_waited_for(call: Call, tmp_path: Path) -> None:

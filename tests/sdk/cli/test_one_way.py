@@ -12,6 +12,7 @@ import pytest
 
 from unplug.mobile_bench import Plan
 from unplug.sdk import journey
+from unplug.sdk.cli.adopt import adopt
 from unplug.sdk.cli.audit import audit
 from unplug.sdk.cli.bench import run as bench
 from unplug.sdk.cli.bundle import PublicationOrder
@@ -86,6 +87,13 @@ WAYS = [
         python={"schedule", "loss", "smoothing"},
     ),
     Way(
+        command=adopt,
+        step=journey.adopt,
+        otherwise={"data": {"spec"}, "split": {"split_file"}, "arguments": {"pairs"}},
+        config={"recipe": Recipe},
+        python={"size", "dropout", "schedule", "loss", "smoothing"},
+    ),
+    Way(
         command=audit,
         step=journey.audit,
         otherwise={"original": {"original"}, "work": {"out"}},
@@ -150,7 +158,7 @@ WAYS = [
             "ledger": {"where"},
         },
         config={"config": ReleaseConfig},
-        words={"dry_run", "explain", "audit", "claim", "packs"},
+        words={"dry_run", "explain", "audited", "claim", "packs"},
         python={"bench_iterations", "bench_repeats", "threads", "workers"},
     ),
 ]

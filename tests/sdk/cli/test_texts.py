@@ -73,7 +73,7 @@ def test_an_audit_fits_a_terminal_and_begins_with_the_attacks_beside_retraining(
     assert models == [model.name for model in report.models]
     alarms = [line.startswith("ALARM not-forgotten (unlearned): ") for line in lines]
     assert any(alarms[:use]), "before anything less"
-    assert any("of 9 people the one who stands out most" in line for line in lines[use:])
+    assert any("the one of 9 people who stands out most" in line for line in lines[use:])
 
 
 def test_console_and_page_give_one_number_one_interval(report: AuditReport, tmp_path: Path) -> None:

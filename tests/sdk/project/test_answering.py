@@ -51,12 +51,26 @@ def test_three_people_one_after_the_other(project: Project) -> None:
     assert [path.name for path in done.deleted] == [".face-age-1.unplug.release"]
     for person in ("person-0", "person-2", "person-14"):
         assert remembering(project, f"subject:{person}") == ["models/age"]
+    # The weights of release 1 are gone; the record of release 2 tells whom they held.
+    assert bundles(project, "person-0") == {}
+    assert bundles(project, "person-2") == {"releases/face-age-1.unplug": "derived"}
     state = project.state()
     assert (state.release, state.answered) == (2, ("T-1", "T-2", "T-3"))
     assert state.current == second.lineage.checkpoint_sha256
     assert run("status").output.count("to tell  T-") == 3
     run("ledger verify")
     unforgetting(project)
+
+
+def bundles(project: Project, person: str) -> dict[str, str]:
+    """What a search says of the project's bundles."""
+    with project.surroundings():
+        found = journey.trace(project.settings.model.data, f"subject:{person}", [project.folder])
+    return {
+        str(Path(place.path).relative_to(project.folder)): place.standing
+        for place in found.places
+        if place.kind == "bundle"
+    }
 
 
 def unforgetting(project: Project) -> None:

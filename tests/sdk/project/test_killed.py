@@ -77,7 +77,7 @@ def test_killed_at_moments_of_wall_time(project: Project, monkeypatch: pytest.Mo
     for number in range(ROUNDS):
         folder = Path(shutil.copytree(begin, begin.with_name(f"killed-{number}")))
         monkeypatch.chdir(folder)
-        moment = draw.uniform(0, length)
+        moment = draw.uniform(0, 1.25 * length)  # a machine with other work is slower
         status = killed_after(moment)
         after = Project.open()
         reached = agree(after)

@@ -15,8 +15,7 @@ from unplug.sdk.cli import main
 from unplug.sdk.cli.defaults import TAKES, project_defaults
 
 from ..cli.calls import refused, run, said
-from .conftest import Company
-from .test_starting import INIT
+from .conftest import INIT, Company
 
 
 def test_a_person_is_found_and_told_how_the_model_knows_them(company: Company) -> None:
@@ -97,7 +96,7 @@ def test_an_answer_without_anybody_to_ask(company: Company) -> None:
     run(f"request add {company.trained} --id T-1")
     assert "no attack can decide that for an ordinary model" in refused("answer --yes")
     company.toml(company.text.replace("[release]", '[release]\nmethod = "retrain"'))
-    assert "nobody is there to ask. Add --yes" in refused("answer")
+    assert "there is no terminal to ask on. Add --yes" in refused("answer")
     assert Project.open().state().release is None
 
 

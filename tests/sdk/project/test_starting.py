@@ -53,7 +53,7 @@ def test_a_model_that_is_still_to_be_trained(company: Company) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("init --yes", "--model: it is missing, and nobody is there to ask"),
+        ("init --yes", "--model: it is missing, and there is no terminal to ask on"),
         ("init --model models/age --data csv:none.csv", "none.csv"),
         (
             "init --model models/age --data synth:n=4,subjects=2",

@@ -17,8 +17,7 @@ from unplug.sdk.project.state import state_of
 from unplug.trust.ledger import LedgerEntry
 
 from ..cli.calls import run, said
-from .conftest import Company
-from .test_starting import INIT
+from .conftest import INIT, Company
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 

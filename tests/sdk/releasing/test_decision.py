@@ -170,7 +170,7 @@ def test_a_decision_of_another_model_is_refused(world: World, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (("--gate", "max_decision_shift=0.1"), "no decision is given"),
+        (("--gate", "max_decision_shift=0.1"), "there is no decision to compare"),
         (("--decision-data", "synth:n=9"), "no decision is given"),
     ],
 )

@@ -174,7 +174,7 @@ def test_a_refusal_says_each_gate_and_writes_nothing(
     erased: Path, audit: ErasureAudit, tmp_path: Path
 ) -> None:
     blurred(of_another_base(audit)).save(tmp_path / "audit.json")
-    command = f"release {erased} --audit {tmp_path}/audit.json {FILES} --out {tmp_path}/b.unplug"
+    command = f"release {erased} --audited {tmp_path}/audit.json {FILES} --out {tmp_path}/b.unplug"
     line = refused(command, code=1)
     assert "audit of this base: 0, must be >= 1; retained pictures: 29.5 dB, must be >= 30" in line
     assert {path.name for path in tmp_path.iterdir()} == {"audit.json"}
@@ -190,7 +190,7 @@ def test_a_refusal_says_each_gate_and_writes_nothing(
     ],
 )
 def test_options_of_models_are_refused(erased: Path, tmp_path: Path, more: str, says: str) -> None:
-    out = f"--audit {tmp_path}/audit.json --out {tmp_path}/b.unplug"
+    out = f"--audited {tmp_path}/audit.json --out {tmp_path}/b.unplug"
     assert says in refused(f"release {erased} {out} {more}")
 
 
@@ -201,9 +201,11 @@ def test_what_is_missing_or_of_another_kind(
     tmp_path: Path,
 ) -> None:
     out = f"--out {tmp_path}/b.unplug"
-    assert "--audit: it is missing" in refused(f"release {erased} {out}")
+    assert "--audited: it is missing" in refused(f"release {erased} {out}")
     assert "--data: it is missing" in refused(f"release {tmp_path} {out}")
-    assert "--claim: it is of a base" in refused(f"release {tmp_path} --claim prompts {out}")
+    assert "--claim: it applies to a text-to-image base" in refused(
+        f"release {tmp_path} --claim prompts {out}"
+    )
     audit.save(tmp_path / "audit.json")
     with pytest.raises(InputError, match="nothing was erased from it"):
         journey.release_erased(base_folder, tmp_path / "audit.json", out=tmp_path / "b")
@@ -285,7 +287,7 @@ def test_a_base_with_a_plugin_claims_more_unless_told(
 ) -> None:
     whole = with_plugin(erased, plugin_folder, tmp_path / "base")
     audit.save(tmp_path / "audit.json")
-    command = f"release {whole} --audit {tmp_path}/audit.json {FILES} --out {tmp_path}/b.unplug"
+    command = f"release {whole} --audited {tmp_path}/audit.json {FILES} --out {tmp_path}/b.unplug"
     assert "claim: 50 points, must be <= 0 points" in refused(command, code=1)
     asked = made(whole, tmp_path / "audit.json", tmp_path / "b.unplug", claim="prompts")
     assert asked == [whole, whole / "plugins" / "canny"]
@@ -314,7 +316,7 @@ def test_what_ships_draws(
     audit.save(tmp_path / "audit.json")
     make_key(tmp_path / "key")
     out = tmp_path / "tiny.unplug"
-    how = f"--audit {tmp_path}/audit.json --claim prompts --sign {tmp_path}/key --out {out}"
+    how = f"--audited {tmp_path}/audit.json --claim prompts --sign {tmp_path}/key --out {out}"
     told = called(f"release {whole} {how} --to onnx --precision fp32")
     assert "canny/plugin.fp32.onnx" in told["files"]
     assert called(f"bundle verify {out} --trust {tmp_path}/key.pub")["signed"]

@@ -56,7 +56,7 @@ def forgotten(original: Checkpoint, dataset: Dataset, ids: Sequence[str], out: P
         **original.record,
         "split": split.to_dict(),
         "role": "unlearned",
-        "lineage": lineage_of(original),
+        "lineage": lineage_of(original, split),
     }
     save_checkpoint(model, out, record=record, card="# A test\n")
     return load_checkpoint(out)

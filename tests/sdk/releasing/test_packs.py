@@ -309,8 +309,10 @@ def test_what_is_no_base_or_no_bundle_before(one: Path, key: Path, tmp_path: Pat
     pack(tmp_path / "patch", "eye patch", PATCH)
     assert "packs of exported files are" in refused(f"{release} --pack {tmp_path}/patch {out}")
     assert "--to: these files were exported already" in refused(f"{release} --to onnx {out}")
-    assert "--audit: it is missing" in refused(f"{release} --claim prompts {out}")
-    assert "--pack: it is of a base" in refused(f"release {old} --pack {tmp_path}/patch {out}")
+    assert "--audited: it is missing" in refused(f"{release} --claim prompts {out}")
+    assert "--pack: it applies to a text-to-image base" in refused(
+        f"release {old} --pack {tmp_path}/patch {out}"
+    )
     # a bundle before that was changed is none to compare with
     (one / "unet" / "guided_unet.fp32.tflite").write_bytes(b"file of UNET")
     files(tmp_path / "next", LEFT)

@@ -31,7 +31,7 @@ class Layer:
         psnr_db: the PSNR of the tensor against the layer, over all samples; None where they are
             equal.
         max_abs_error: the largest error over all samples.
-        within: it reaches the tolerance of the artifact's precision.
+        within: whether it reaches the tolerance of the artifact's precision.
     """
 
     layer: str
@@ -51,7 +51,7 @@ class Explanation:
         schema: always ``unplug-layers/1``.
         file, artifact_sha256, target, precision, checkpoint_sha256: the file explained, and the
             checkpoint.
-        samples: that were run.
+        samples: the number of samples that were run.
         threshold_db: the tolerance.
         layers: the layers in the order in which the checkpoint computes them.
     """

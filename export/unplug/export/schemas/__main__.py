@@ -7,4 +7,4 @@ from unplug.core import schema_text
 from . import SCHEMAS
 
 for name, kind in SCHEMAS.items():
-    Path(__file__).with_name(name).write_text(schema_text(kind), encoding="utf-8")
+    Path(__file__).with_name(name).write_text(schema_text(kind, name), encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ class TargetSource:
         iospec: its named tensors.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
         description: the model's description in one line.
+        facts: keys of the file's own metadata, see `file_facts`.
         ios: the oldest iOS that a Core ML file shall run on, see `IOS`.
     """
 
@@ -32,6 +33,7 @@ class TargetSource:
     iospec: IOSpec
     model_type: str
     description: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
     ios: int = OLDEST_IOS
 
 

@@ -94,6 +94,7 @@ class CoreML:
         elif precision.startswith("palette"):
             model = palette(model, int(precision.removeprefix("palette")))
         model.short_description = source.description
+        model.user_defined_metadata.update(source.facts)
         for tensor in inputs:
             model.input_description[tensor.name] = tensor.description
         for tensor in outputs:

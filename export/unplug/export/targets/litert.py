@@ -65,7 +65,7 @@ class LiteRT:
             "int8-dynamic": lambda: dynamic(fp32),
         }
         small = compact(made[precision]())
-        path.write_bytes(described(small, source.iospec, source.model_type, source.description))
+        path.write_bytes(described(small, source))
 
 
 KERNELS = ("CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D_TRANSPOSE")

@@ -10,14 +10,19 @@ Reference:
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from unplug.core import IOSpec, TensorSpec
+from unplug.core import TensorSpec
+
+from ..file_facts import LICENSE
+from .base import TargetSource
 
 FIELD, IDENTIFIER, PARSER = "TFLITE_METADATA", b"M001", "1.0.0"
+FACTS = "UNPLUG"
 IMAGE_PROPERTIES, NORMALIZATION, RGB = 2, 1, 1
 """Members of the unions ContentProperties and ProcessUnitOptions, and of the enum ColorSpaceType.
 """
@@ -39,14 +44,13 @@ class Number:
     bits: int = 8
 
 
-def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) -> bytes:
-    """The LiteRT file with metadata of its inputs and outputs.
+def described(flatbuffer: bytes, source: TargetSource) -> bytes:
+    """The LiteRT file with metadata of its inputs and outputs, and with `TargetSource.facts` as
+    JSON in a buffer of their own.
 
     Args:
         flatbuffer: a flatbuffer with one signature.
-        iospec: its named tensors.
-        name: the model's name.
-        description: one line.
+        source: the model that it was made from.
     """
     from ai_edge_litert import schema_py_generated as schema
 
@@ -55,7 +59,7 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
     model = read_model(flatbuffer)
     (signature,) = model.signatureDefs
     graph = model.subgraphs[signature.subgraphIndex]
-    sides = []
+    sides, iospec = [], source.iospec
     for specs, ends, order in (
         (iospec.inputs, signature.inputs, graph.inputs),
         (iospec.outputs, signature.outputs, graph.outputs),
@@ -68,13 +72,21 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
                 for index in order
             ]
         )
+    name = source.model_type
     subgraph = MetadataTable({0: name, 2: sides[0], 3: sides[1]})
-    facts = MetadataTable({0: name, 1: description, 3: [subgraph], 7: PARSER})
-    buffer, entry = schema.BufferT(), schema.MetadataT()
-    buffer.data = np.frombuffer(packed(facts), np.uint8)
-    entry.name, entry.buffer = FIELD, len(model.buffers)
-    model.buffers.append(buffer)
-    model.metadata = [*(model.metadata or []), entry]
+    slots = {0: name, 1: source.description, 3: [subgraph], 7: PARSER}
+    if LICENSE in source.facts:
+        slots[5] = source.facts[LICENSE]
+    model.metadata = [*(model.metadata or [])]
+    for field, data in (
+        (FIELD, packed(MetadataTable(slots))),
+        (FACTS, json.dumps(source.facts).encode()),
+    ):
+        buffer, entry = schema.BufferT(), schema.MetadataT()
+        buffer.data = np.frombuffer(data, np.uint8)
+        entry.name, entry.buffer = field, len(model.buffers)
+        model.buffers.append(buffer)
+        model.metadata.append(entry)
     return written(model, len(flatbuffer))
 
 

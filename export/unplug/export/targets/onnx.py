@@ -48,6 +48,8 @@ class Onnx:
             raise TypeError("torch.onnx.export returned no program")
         proto = clean(program.model_proto)
         proto.graph.doc_string = source.description
+        for key, value in source.facts.items():
+            proto.metadata_props.add(key=key, value=value)
         sides = (
             (proto.graph.input, source.iospec.inputs),
             (proto.graph.output, source.iospec.outputs),
@@ -67,7 +69,9 @@ class Onnx:
             "fp16": lambda: half(prepared),
             "int8-static": lambda: static(prepared, calibration),
         }
-        graph = made[precision]()
+        graph, told = made[precision](), list(prepared.metadata_props)
+        del graph.metadata_props[:]  # the quantizer leaves notes of its own
+        graph.metadata_props.extend(told)
         onnx.checker.check_model(graph, full_check=True)
         onnx.save(graph, str(path))
 

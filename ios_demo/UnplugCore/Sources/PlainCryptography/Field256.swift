@@ -2,7 +2,7 @@
 typealias Words256 = SIMD4<UInt64>
 
 extension SIMD4<UInt64> {
-  /// From 32 bytes, most significant first.
+  /// Reads 32 bytes, most significant first.
   init(bigEndian bytes: some Collection<UInt8>) {
     self.init()
     for (place, byte) in bytes.enumerated() { self[3 - place / 8] = self[3 - place / 8] << 8 | UInt64(byte) }

@@ -20,7 +20,7 @@ struct P256 {
 
   private let key: Point
 
-  /// - Parameter bytes: x and y, 32 bytes each; nothing where they are no point of the curve.
+  /// - Parameter bytes: x and y, 32 bytes each; nothing where they are not a point of the curve.
   init?(bytes: some Collection<UInt8>) {
     guard bytes.count == 64 else { return nil }
     let (x, y) = (Words256(bigEndian: bytes.prefix(32)), Words256(bigEndian: bytes.suffix(32)))

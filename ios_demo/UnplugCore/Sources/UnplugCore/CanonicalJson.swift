@@ -20,7 +20,7 @@ private func write(_ value: Json, to out: inout [UInt8]) {
     out.append(UInt8(ascii: "]"))
   case .object(let fields):
     out.append(UInt8(ascii: "{"))
-    // Keys are sorted by UTF-16 units, which differs from code points behind U+FFFF.
+    // Keys are sorted by UTF-16 units, which differs from code points above U+FFFF.
     let sorted = fields.map { (Array($0.key.string.utf16), $0.key, $0.value) }.sorted { $0.0.lexicographicallyPrecedes($1.0) }
     for (place, (_, key, item)) in sorted.enumerated() {
       if place > 0 { out.append(UInt8(ascii: ",")) }
@@ -68,7 +68,7 @@ func ecmaScript(_ number: Double) -> String {
   return sign + laidOut(digits, point: point)
 }
 
-/// Digits with the decimal point behind `point` of them.
+/// Digits with the decimal point after `point` of them.
 private func laidOut(_ digits: String, point: Int) -> String {
   let count = digits.count
   if (count...21).contains(point) { return digits + String(repeating: "0", count: point - count) }

@@ -3,7 +3,7 @@ import Foundation
 /// An error that a person reads: what it is about, why it does not go on, and what to do.
 ///
 /// One sentence a part, without a full stop at the end of each. Every error that leaves this package is one of these, or a
-/// `Refused`, which carries a verdict beside it.
+/// `Refused`, which carries a verdict as well.
 public struct Failure: Error, Equatable, CustomStringConvertible, Sendable {
   public let what: String
   public let why: String

@@ -77,7 +77,7 @@ public typealias Tensors = [String: Values]
 /// The same values with their axes in the order of `to`.
 ///
 /// - Parameters:
-///   - shape: of the axes of `from`.
+///   - shape: the sizes of the axes of `from`.
 ///   - from, to: the same letters.
 public func relaid(_ values: [Float], shape: [Int], from: String, to: String) throws -> [Float] {
   if from == to { return values }

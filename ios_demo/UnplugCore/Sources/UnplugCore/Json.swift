@@ -58,7 +58,7 @@ private struct JsonParser {
     var parser = JsonParser(bytes: bytes, strict: strict)
     let value = try parser.value(depth: 0)
     parser.skipSpace()
-    guard parser.at == bytes.count else { throw parser.wrong("more stands behind its end") }
+    guard parser.at == bytes.count else { throw parser.wrong("something follows its end") }
     return value
   }
 
@@ -107,7 +107,7 @@ private struct JsonParser {
       skipSpace()
       guard take(UInt8(ascii: ":")) else { throw wrong("a colon is missing") }
       let item = try value(depth: depth)
-      guard fields.updateValue(item, forKey: key) == nil else { throw wrong("a key stands in it twice") }
+      guard fields.updateValue(item, forKey: key) == nil else { throw wrong("it has a key twice") }
       skipSpace()
     } while take(UInt8(ascii: ","))
     guard take(UInt8(ascii: "}")) else { throw wrong("an object does not end") }
@@ -135,7 +135,7 @@ private struct JsonParser {
       at += 1
       switch byte {
       case UInt8(ascii: "\""): return ExactText(bytes: found)
-      case 0..<0x20: throw wrong("a control character stands in a text")
+      case 0..<0x20: throw wrong("a text holds a control character")
       case UInt8(ascii: "\\"): found += try escape()
       default: found.append(byte)
       }
@@ -173,7 +173,7 @@ private struct JsonParser {
     guard at + 4 <= bytes.count else { throw wrong("an escape that is cut off") }
     var code: UInt32 = 0
     for byte in bytes[at..<at + 4] {
-      guard let digit = Character(Unicode.Scalar(byte)).hexDigitValue, byte < 0x80 else { throw wrong("an escape that is no number") }
+      guard let digit = Character(Unicode.Scalar(byte)).hexDigitValue, byte < 0x80 else { throw wrong("an escape that is not a number") }
       code = code << 4 | UInt32(digit)
     }
     at += 4
@@ -198,9 +198,9 @@ private struct JsonParser {
       if digits() == 0 { throw wrong("a number that is cut off") }
     }
     guard let found = Double(String(decoding: bytes[start..<at], as: UTF8.self)), found.isFinite else {
-      throw wrong("a number that is not kept")
+      throw wrong("a number that a double does not keep")
     }
-    if strict, abs(found) > Json.largest { throw wrong("a number that is not kept") }
+    if strict, abs(found) > Json.largest { throw wrong("a number that a double does not keep") }
     return .number(found)
   }
 }

@@ -55,7 +55,7 @@ public func worst(_ found: [(name: String, difference: Difference)], _ threshold
   return (found.compactMap(\.difference.psnr).min(), reasons.isEmpty ? nil : reasons.joined(separator: "; "))
 }
 
-/// A number with one digit behind the point.
+/// A number with one digit after the point.
 func oneDigit(_ value: Double) -> String {
   let tenths = Int((abs(value) * 10).rounded())
   return "\(value < 0 ? "-" : "")\(tenths / 10).\(tenths % 10)"

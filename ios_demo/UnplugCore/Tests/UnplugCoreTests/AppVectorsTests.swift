@@ -169,7 +169,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     XCTAssertEqual(try rows.map { try $0.words("status") }, ["ok", "failed"])
     XCTAssertEqual(rows[0]["valid"], .bool(true))
     XCTAssertTrue(try rows[1].items("reasons")[0].string?.contains("ONNX Runtime runs on the processor here") ?? false)
-    // And of an app that is killed behind its first cold start.
+    // And the report of an app that is killed after its first cold start.
     let plan = try BenchPlan(Data(contentsOf: folder.appendingPathComponent("plan.json")))
     let benchmark = Benchmark(plan, folder: folder, openers: [opener], platform: Platform(Clock()))
     var starts = 0
@@ -311,7 +311,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     screen.trust(trust)
     await screen.open(place)
     guard case .ready(let facts) = screen.state else { return XCTFail("\(screen.state)") }
-    XCTAssertEqual(facts.forgotten, "2 pictures were forgotten by retrain at 4.0 % of the cost of training anew")
+    XCTAssertEqual(facts.forgotten, "2 pictures were forgotten with the method retrain at 4.0 % of the cost of retraining")
     XCTAssertEqual(facts.gates.map(\.text), ["140 dB, must be >= 100 dB"])
     let photograph = try picture(item.at("picture"))
     let facing = PhotographFacts(width: photograph.width, height: photograph.height, orientation: 1)
@@ -324,7 +324,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     assertNear([answer.years], [try item.number("expected_age")], absolute: 1e-4, "years")
     XCTAssertEqual(answer.groups.count, 3)
     XCTAssertNil(answer.decision)
-    XCTAssertEqual(age.note, "This bundle does not say where eyes go: the model saw the centre square.")
+    XCTAssertEqual(age.note, "This bundle does not say where the eyes belong, so the model saw the centre square.")
     XCTAssertNotNil(age.seen)
     XCTAssertEqual(try FileManager.default.contentsOfDirectory(atPath: models.path), [facts.id])
     let folder = caches.appendingPathComponent("benchmark")
@@ -337,7 +337,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     XCTAssertFalse(FileManager.default.fileExists(atPath: folder.path))
   }
 
-  /// A bundle that says where eyes go and decides: from a photograph and its eyes to over, under or unsure.
+  /// A bundle that says where the eyes belong and decides: from a photograph and its eyes to over, under or unsure.
   @MainActor func testAPhotographGoesTheWholeWayToADecision() async throws {
     let (opener, item) = (try onnx(), try vectorJson("app/aligned.json"))
     let (bundle, photograph) = (try verified("app/aligned.json"), try picture(item.at("picture")))
@@ -356,7 +356,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     assertNear([answer.years], [try item.number("expected_age")], absolute: 1e-4, "years")
     XCTAssertEqual(answer.decision?.rawValue, try item.at("decision").words("answer"))
     XCTAssertEqual(answer.said, "Under 18")
-    XCTAssertTrue(try XCTUnwrap(answer.held).hasSuffix("fitted on (95 % confidence)."))
+    XCTAssertTrue(try XCTUnwrap(answer.held).hasSuffix("(95 % confidence)."))
     XCTAssertNil(age.note)
   }
 
@@ -395,10 +395,10 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     for (place, one) in drawn.enumerated() { XCTAssertFalse(drawn[..<place].contains(one), "\(place)") }
     screen.seed = "1.5"
     await screen.draw()
-    XCTAssertEqual(screen.state, .failed("The seed: it is no whole number. Use 0 to 18446744073709551615."))
+    XCTAssertEqual(screen.state, .failed("The seed: it is not a whole number. Use 0 to 18446744073709551615."))
     screen.seed = "1"
     await screen.take(Data("no picture".utf8))
-    XCTAssertEqual(screen.state, .failed("The photograph: its file is no picture. Choose a JPEG, PNG or HEIC file."))
+    XCTAssertEqual(screen.state, .failed("The photograph: its file is not a picture. Choose a JPEG, PNG or HEIC file."))
   }
 
   /// Stopped in its third step: what was begun ends, and no picture comes.

@@ -28,8 +28,8 @@ final class BadInputTests: XCTestCase, @unchecked Sendable {
     let large = MadeUp(found: PhotographFacts(width: 11_648, height: 8_736, orientation: 6))
     let absurd = MadeUp(found: PhotographFacts(width: .max, height: 8, orientation: 1))
     for (data, decoder, wanted) in [
-      (Data("no picture".utf8), MadeUp(), "The photograph: its file is no picture. Choose a JPEG, PNG or HEIC file."),
-      (Data(), MadeUp(), "The photograph: its file is no picture. Choose a JPEG, PNG or HEIC file."),
+      (Data("no picture".utf8), MadeUp(), "The photograph: its file is not a picture. Choose a JPEG, PNG or HEIC file."),
+      (Data(), MadeUp(), "The photograph: its file is not a picture. Choose a JPEG, PNG or HEIC file."),
       (
         heic, MadeUp(found: PhotographFacts(width: 0, height: 0, orientation: 1)),
         "The photograph: its HEIC file is damaged, or this device does not read it. Choose another, or save it as JPEG."
@@ -65,7 +65,7 @@ final class BadInputTests: XCTestCase, @unchecked Sendable {
     for text in ["....ftypqt  ", "RIFF....WAVE", "ftyp", "%PDF-1.7 ..."] { XCTAssertNil(photographKind(Data(text.utf8)), text) }
   }
 
-  /// A bundle that says where eyes go: who cannot be judged gets no answer and the reason.
+  /// A bundle that says where the eyes belong: a face that cannot be judged gets no answer but a reason.
   @MainActor func testNoFaceOrTwo() async throws {
     let aligned = try verified("app/aligned.json")
     let grey = Picture(width: 40, height: 30, rgb: [UInt8](repeating: 90, count: 3600))
@@ -189,7 +189,7 @@ final class BadInputTests: XCTestCase, @unchecked Sendable {
   @MainActor func testKilledInABenchmark() async throws {
     let folder = try benchFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
-    // The app is gone behind the second of three cold starts.
+    // The app is gone after the second of three cold starts.
     struct Killed: Error {}
     let clock = Clock()
     let plan = try BenchPlan(Data(contentsOf: folder.appendingPathComponent("plan.json")))
@@ -218,7 +218,7 @@ final class BadInputTests: XCTestCase, @unchecked Sendable {
 }
 
 extension Data {
-  /// Writes behind what a file has.
+  /// Writes after what a file has.
   fileprivate func append(to file: URL) throws {
     if !FileManager.default.fileExists(atPath: file.path) { try Data().write(to: file) }
     let handle = try FileHandle(forWritingTo: file)

@@ -98,7 +98,7 @@ final class BundleTests: XCTestCase {
       "1e999", "NaN", "[1] 2", "", "\u{feff}1", #"{"a" 1}"#, #""\x""#, "-",
     ] { XCTAssertThrowsError(try strictJson(Array(text.utf8)), text) }
     XCTAssertThrowsError(try strictJson([0x22, 0xff, 0x22]))
-    // Two spellings of one letter are two keys, and the Kelvin sign is no K.
+    // Two spellings of one letter are two keys, and the Kelvin sign is not a K.
     let two = try strictJson(Array("{\"a\u{308}\":1,\"\u{e4}\":2,\"K\":3,\"\u{212a}\":4}".utf8))
     XCTAssertEqual(two.object?.count, 4)
     XCTAssertEqual(two["K"]?.int, 3)

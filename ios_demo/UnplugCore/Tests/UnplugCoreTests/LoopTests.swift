@@ -167,7 +167,7 @@ final class LoopTests: XCTestCase {
     XCTAssertThrowsError(try rows("few-steps"))
   }
 
-  /// A base that ships, by ONNX Runtime's C library, beside what Python drew: see tests/ios/picture.py.
+  /// A base that ships, by ONNX Runtime's C library, compared with what Python drew: see tests/ios/picture.py.
   func testAPictureOfARealBase() throws {
     let environment = ProcessInfo.processInfo.environment
     guard let folder = environment["UNPLUG_IOS_PICTURE"].map({ URL(fileURLWithPath: $0) }), !folder.path.isEmpty,

@@ -72,19 +72,19 @@ final class PictureTests: XCTestCase {
     XCTAssertEqual(answer.years, 21.5)
     XCTAssertEqual(answer.groups.map(\.name), ["0–12", "13", "14 and over"])
     assertNear(answer.groups.map(\.probability), [0.25, 0.25, 0.5], absolute: 1e-7, "groups")
-    // Of the last group, 14 to 100 years, half lies above 57: P(age >= 57) is a quarter of the whole, and a sixth where it is a third.
+    // Half of the last group, 14 to 100 years, lies above 57: P(age >= 57) is a quarter of the whole, and a sixth where it is a third.
     XCTAssertEqual(overProbability([0.25, 0.25, 0.5], [0, 13, 14, 100], 57), 0.25)
     XCTAssertEqual(overProbability([0.5, 0.5], [0, 18, 100], 18), 0.5)
     func logits(_ last: Float) -> Tensors { ["age_logits": .floats([0, 0, last]), "expected_age": .floats([30])] }
     let answers = try [5, 0, -2].map { try reader.answer(logits($0), file: "a") }
     XCTAssertEqual(answers.map(\.decision), [.over, .unsure, .under])
     XCTAssertEqual(answers.map(\.said), ["Over 57", "Unsure whether over 57", "Under 57"])
-    let holds = "At most 7 % of minors are called over 57 and 5 % of adults under it, of people like those it was fitted on"
-    XCTAssertEqual(answers[0].held, "\(holds) (on average over draws of them).")
+    let holds = "For people like those it was fitted on: at most 7 % of minors are called over 57, and at most 5 % of adults under 57"
+    XCTAssertEqual(answers[0].held, "\(holds) (on average over samples of such people).")
     let other = try reader.answer(logits(5), file: "b")
     XCTAssertEqual([other.years, Double(other.groups.count)], [30, 3])
     XCTAssertNil(other.decision ?? other.said)
-    XCTAssertEqual(other.held, "No decision: the limits in this bundle were fitted on other files than the one that answers here.")
+    XCTAssertEqual(other.held, "No decision: the limits in this bundle were fitted on other model files than the one used here.")
     let silent = try AgeReader(manifest: manifest("null")).answer(said(30), file: "a")
     XCTAssertNil(silent.decision ?? silent.said ?? silent.held)
     for wrong in [

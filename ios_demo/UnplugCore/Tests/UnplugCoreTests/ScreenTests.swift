@@ -170,7 +170,7 @@ final class ScreenTests: XCTestCase, @unchecked Sendable {
     try Data("{}".utf8).write(to: folder.appendingPathComponent("plan.json"))
     XCTAssertThrowsError(try HeadlessBench.run(folder, openers: [], platform: Platform(clock)))
     let told = try String(contentsOf: folder.appendingPathComponent(HeadlessBench.failed), encoding: .utf8)
-    XCTAssertTrue(told.hasPrefix("plan.json: it is no plan of unplug-bench-plan/1. "), told)
+    XCTAssertTrue(told.hasPrefix("plan.json: it is not a plan of unplug-bench-plan/1. "), told)
   }
 
   func testAFolderOfAMac() throws {

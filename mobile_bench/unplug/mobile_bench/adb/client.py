@@ -112,7 +112,7 @@ class Adb:
 
         Args:
             command: a command for ``sh``; both its streams are kept, apart.
-            seconds: that it may take.
+            seconds: the seconds that it may take.
 
         Raises:
             DeviceLost: the device vanished before the command had ended.

@@ -109,7 +109,7 @@ def write_folder(exchange: Exchange, folder: Path) -> Path:
 
 
 def _wait(app: App, exchange: Exchange, report: Path, order: DeviceOrder) -> str:
-    """Until the report is there; says why where it is not whole."""
+    """Waits until the report is there; says why where it is not whole."""
     plan = order.plan
     seconds = len(exchange.missing()) * plan.starts * (START_S + (plan.sustain_s or 0.0))
     until = time.monotonic() + seconds

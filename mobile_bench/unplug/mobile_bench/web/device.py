@@ -182,7 +182,7 @@ def _qr(url: str) -> str | None:
 
 
 def _wait(exchange: Exchange, order: DeviceOrder, process: subprocess.Popen[bytes] | None) -> str:
-    """Until the report is there, or the browser is gone; says why where it is not whole."""
+    """Waits until the report is there, or the browser is gone; says why where it is not whole."""
     plan = order.plan
     total, started = len(exchange.jobs) * plan.starts, time.monotonic()
     while not exchange.reported.wait(POLL_S):

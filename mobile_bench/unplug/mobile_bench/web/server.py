@@ -276,14 +276,14 @@ class _PageHandler(BaseHTTPRequestHandler):
             exchange.reported.set()
 
     def _body(self, limit: int) -> bytes:
-        """As many bytes as the upload says, and never more than the limit."""
+        """Reads as many bytes as the upload says, and never more than the limit."""
         told = self.headers.get_all("Content-Length") or []
         if (
             self.headers.get("Transfer-Encoding")
             or len(told) != 1
             or not re.fullmatch(r"[0-9]{1,18}", told[0].strip())
         ):
-            raise PageRefused(411, "an upload must tell its size, once, in Content-Length")
+            raise PageRefused(411, "an upload must give its size, once, in Content-Length")
         size, begun = int(told[0]), time.monotonic()
         if size > limit:
             raise PageRefused(413, f"an upload of {size} bytes is larger than the limit of {limit}")

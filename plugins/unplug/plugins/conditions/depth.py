@@ -92,7 +92,7 @@ class Depth(Condition):
         return self.model or os.environ.get(VARIABLE, "")
 
     def resolve(self) -> Self:
-        """With a folder's absolute path, or the commit of a hub id; `EXACT` as it is.
+        """The settings with a folder's absolute path, or the commit of a hub id; `EXACT` as it is.
 
         Raises:
             InputError: no model is named.

@@ -113,7 +113,7 @@ class FaceLandmark(LineDrawing):
         return self.style == "mediapipe"
 
     def resolve(self) -> Self:
-        """With the task file's absolute path. Raises `InputError` where there is none."""
+        """The settings with the task file's absolute path. Raises `InputError` where there is none."""
         return replace(self, task=resolve_task(self.kind, self.task, VARIABLE, FILE, PAGE))
 
     def landmarks(self, image_HWC: Picture) -> NDArray[np.float32]:

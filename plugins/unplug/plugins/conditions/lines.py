@@ -121,7 +121,9 @@ def _margin(
 def _lines(
     canvas_HWC: Picture, figure: DrawnFigure, points_K2: NDArray[np.int64], thickness: int
 ) -> None:
-    """As MediaPipe's drawing utilities do: a line whose end is invisible or outside is left out."""
+    """Draws as MediaPipe's drawing utilities do: a line whose end is invisible or outside is left
+    out.
+    """
     import cv2
 
     height, width = canvas_HWC.shape[:2]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 @command
 def answer(yes: bool, dry_run: bool, common: Common) -> Outcome:
@@ -38,7 +38,7 @@ def answer(yes: bool, dry_run: bool, common: Common) -> Outcome:
         return Outcome(value=_value(plan), text=text)
     common.say(text)
     if not yes and (common.as_json or not sys.stdin.isatty()):
-        raise InputError("unplug answer", "nobody is there to ask", "Add --yes")
+        raise InputError("unplug answer", "there is no terminal to ask on", "Add --yes")
     if not yes and not click.confirm("Answer?", err=True):
         return Outcome(value=None, text="nothing was answered")
     try:

@@ -65,7 +65,7 @@ OF_MODELS = (
     help="Train this many reference models (each costs a retraining) into OUT's folder.",
 )
 @fleet_option
-@click.option("--attacks", default="", help="Comma-separated (default: all that can run).")
+@click.option("--attacks", default="", help="Attacks, comma-separated (default: all that can run).")
 @path_option(
     "--original-artifact",
     "original_artifacts",
@@ -79,7 +79,7 @@ OF_MODELS = (
     "--retrained-artifact",
     "retrained_artifacts",
     multiple=True,
-    help="The same of the retrained model; may be repeated.",
+    help="The retrained model's export, to compare in the same way; may be repeated.",
 )
 @option(
     "--rounding/--no-rounding",
@@ -283,17 +283,17 @@ def _more(model: ModelAudit) -> Iterator[str]:
     """What was measured on a model besides attacks and use, a sentence each."""
     if (worst := model.worst_subject) is not None and model.role in ("unlearned", "retrained"):
         who = (
-            "person"
+            "the person stands out"
             if worst.subjects == 1
-            else f"of {worst.subjects} people the one who stands out most"
+            else f"the one of {worst.subjects} people who stands out most does so"
         )
         chance = (
             f"chance gives {worst.null_low:.1f} to {worst.null_high:.1f}; p = {worst.p_value:.3g}"
         )
-        yield f"{model.name}: {who}: by {worst.value:.1f} standard errors; {chance}"
+        yield f"{model.name}: {who} by {worst.value:.1f} standard errors; {chance}"
     if (privacy := model.retain_privacy) and privacy.minus_original:
         yield (
-            f"{model.name}: retain against unseen AUC {_span(privacy.auc)}, "
+            f"{model.name}: AUC of retain against unseen {_span(privacy.auc)}, "
             f"{_span(privacy.minus_original, sign=True)} "
             "against the original"
         )
@@ -320,9 +320,12 @@ def _more(model: ModelAudit) -> Iterator[str]:
         who = (
             "the person"
             if len(model.people) == 1
-            else f"of {len(model.people)} people the one who stands out most"
+            else f"the one of {len(model.people)} people who stands out most"
         )
-        yield f"{model.name}: {who} among models that never saw her: {ranks}; p = {together:.3g}"
+        yield (
+            f"{model.name}: {who}, among models that never saw that person: {ranks}; "
+            f"p = {together:.3g}"
+        )
 
 
 def _span(item: Estimate, digits: int = 3, *, sign: bool = False) -> str:

@@ -217,8 +217,8 @@ def _fail(error: UnplugError, as_json: bool) -> NoReturn:
 
 
 def _json(value: Any, *, sort_keys: bool = False) -> str:
-    """In ASCII. JSON leaves one control character as it is, which `echo` would write as no JSON
-    does.
+    """The value as JSON in ASCII. JSON leaves one control character as it is, which `echo` would
+    write as no JSON does.
     """
     text = json.dumps(value, indent=1, sort_keys=sort_keys, allow_nan=False)
     return text.replace("\x7f", "\\u007f")

@@ -40,7 +40,7 @@ def bench() -> None:
     "--on",
     default="host",
     metavar="DEVICES",
-    help="Comma-separated, see `unplug list devices`; one of several as adb:SERIAL.",
+    help="Devices, comma-separated, see `unplug list devices`; adb:SERIAL is one phone of several.",
 )
 @click.option("--runtime", help="Runtime, say tensorflow (default: that of each file's target).")
 @click.option(
@@ -48,7 +48,7 @@ def bench() -> None:
     "delegates",
     default="",
     metavar="NAMES",
-    help="Comma-separated, say xnnpack,gpu: a row for each.",
+    help="Delegates, comma-separated, say xnnpack,gpu: a row for each.",
 )
 @click.option(
     "--require",

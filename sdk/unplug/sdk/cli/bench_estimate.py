@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     "--artifacts",
     "files",
     multiple=True,
-    help="Files of those rows, or a folder of them; those next to the report are found without.",
+    help="Files of those rows, or a folder of them; those next to the report need no naming.",
 )
-@click.option("--delegate", help="Delegate of the rows to calibrate on (default: that of most).")
+@click.option(
+    "--delegate", help="Delegate of the rows to calibrate on (default: the most frequent)."
+)
 @click.option(
     "--threads",
     type=click.IntRange(1, 256),
-    help="Threads of the rows to calibrate on (default: those of most).",
+    help="Threads of the rows to calibrate on (default: the most frequent).",
 )
 @click.option(
     "--on", "device", metavar="DEVICE", help="Short name of the device, say pixel-3 or host."
@@ -82,7 +84,7 @@ def estimate(
 
 
 def text_of(report: EstimateReport) -> str:
-    """For a terminal: what it is, the numbers, their error, and what they rest on."""
+    """The text for a terminal: what it is, the numbers, their error, and what they rest on."""
     from unplug.mobile_bench import LABEL
 
     setting = report.setting

@@ -20,18 +20,20 @@ from .options import option, out_option, path_argument
 @option(
     "--format",
     "form",
-    type=click.Choice(["markdown", "csv"]),
+    type=click.Choice(["markdown", "csv", "litert-board"]),
     default="markdown",
+    help="litert-board: lines for measurements.jsonl of LiteRT's leaderboard, of ranked rows alone.",
 )
 @out_option("File to write instead of printing.", required=False)
 @command
 def table(report: Path, form: str, out: Path | None, common: Common) -> Outcome:
     """Print a bench REPORT as a table: every row, those that may not be ranked with the reason."""
     from unplug.core import atomic_path
-    from unplug.mobile_bench import BenchReport, csv_text, markdown
+    from unplug.mobile_bench import BenchReport, board_lines, csv_text, markdown
 
     bench = BenchReport.load(report)
-    text = csv_text(bench) if form == "csv" else markdown(bench)
+    forms = {"markdown": markdown, "csv": csv_text, "litert-board": board_lines}
+    text = forms[form](bench)
     if out is not None:
         with atomic_path(out) as temporary:
             temporary.write_bytes(text.encode("utf-8"))  # CSV has its own line ends

@@ -142,7 +142,7 @@ def keygen(out: Path, common: Common) -> Outcome:
 @bundle.command(cls=ConfiguredCommand, config="unplug.sdk.cli.bundle:PublicationOrder")
 @path_argument("path")
 @sign_option(required=True)
-@path_option("-o", "--out", help="Folder to write (default: in its place).")
+@path_option("-o", "--out", help="Folder to write (default: the bundle itself is signed).")
 @command
 def sign(path: Path, key: str, out: Path | None, common: Common, **options: Any) -> Outcome:
     """Sign a bundle, or a base that `unplug export` wrote, whose files and gates hold, as one
@@ -177,8 +177,8 @@ def sign(path: Path, key: str, out: Path | None, common: Common, **options: Any)
     multiple=True,
     metavar="BUNDLE",
     help=(
-        "A release seen before, trusted alike: what it revokes or supersedes, and all that is "
-        "older, is refused."
+        "A newer release, checked with the same keys: older bundles, and those that it revokes "
+        "or supersedes, are refused."
     ),
 )
 @command
@@ -293,14 +293,14 @@ def _folder(store: str, what: str) -> Callable[[F], F]:
 @_folder("triton", "a Triton model repository")
 @trust_option
 @click.option(
-    "--allow-unsigned", is_flag=True, help="Deliver what nobody signed; the pack says so."
+    "--allow-unsigned", is_flag=True, help="Pack a bundle that is not signed; the pack says so."
 )
 @click.option("--pack-name", help="Name of the pack (default: the product's).")
 @option(
     "--when",
     type=click.Choice(["at-install", "after-install", "on-demand"]),
     default="after-install",
-    help="Play and iOS: when it comes to a device.",
+    help="Play and iOS: when a device installs it.",
 )
 @option("--precision", default="fp32", help="Triton: which ONNX file it serves.")
 @click.option("--license", "license_", help="Hub: an identifier of its list of licenses.")

@@ -26,7 +26,7 @@ from .options import path_argument, path_option
 @path_option(
     "--trust",
     metavar="KEY.pub",
-    help="A public key, which the app then asks about.",
+    help="A public key to send too; the app asks whether to trust it.",
 )
 @command
 def push(path: Path, place: str, trust: Path | None, common: Common) -> Outcome:

@@ -62,10 +62,10 @@ def info(common: Common) -> Outcome:
 @path_option(
     "--forget",
     "forget_file",
-    help="Entries that hold a picture of somebody whom this forget file names, of any data.",
+    help="Delete entries with a picture of anyone whom this forget file names, of any data.",
 )
 @click.option("--all", "everything", is_flag=True, help="Everything.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @command
 def purge(
     spec: str | None, forget_file: Path | None, everything: bool, yes: bool, common: Common
@@ -112,7 +112,7 @@ def _agreed(chosen: Sequence[Any], common: Common) -> bool:
     entries = counted(len(chosen), "entry", "entries")
     what = f"{entries} ({size(sum(entry.bytes for entry in chosen))})"
     if common.as_json or not sys.stdin.isatty():
-        why = f"{what} to delete, and nobody is there to ask"
+        why = f"{what} to delete, and there is no terminal to ask on"
         raise InputError("unplug cache purge", why, "Add --yes")
     return click.confirm(f"Delete {what} of {cache_dir()}?")
 

@@ -53,7 +53,7 @@ bundle_option = click.option(
 superseded_option = path_option(
     "--superseded",
     metavar="BUNDLE",
-    help="The earlier bundle of a base that packs left, which had them.",
+    help="The earlier bundle of the base, which still had the packs that it dropped.",
 )
 
 
@@ -97,7 +97,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
         "repeated."
     ),
 )
-@click.option("--issuer", default="", help="The issuer, as you want to be called.")
+@click.option("--issuer", default="", help="Your name as the issuer.")
 @sign_option(required=True)
 @path_option(
     "--trust",
@@ -176,7 +176,7 @@ def issue(
     multiple=True,
     metavar="FILE",
     help=(
-        "The issuer's public key, had by another way; after it other keys that may have signed "
+        "The issuer's public key, got in another way; after it other keys that may have signed "
         "the bundle: a public key, or root certificates."
     ),
 )
@@ -264,7 +264,7 @@ def _left(bundle: Path, superseded: Path | None) -> Iterator[str]:
 @path_option(
     "--certificate",
     "file",
-    help="The request's certificate; fills what it knows.",
+    help="The request's certificate, which fills in what it knows.",
 )
 @path_option(
     "--trust",

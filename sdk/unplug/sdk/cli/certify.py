@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 @path_option(
     "--like",
     help=(
-        "Forget file of a request: surrogates are people of about the same ages, and as many a "
-        "request; never those."
+        "Forget file of a request: surrogate requests name as many people, of about the same ages, "
+        "and never these."
     ),
 )
 @click.option(

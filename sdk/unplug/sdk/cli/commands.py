@@ -181,7 +181,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the help."""
+        """The commands in the order of the help."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:

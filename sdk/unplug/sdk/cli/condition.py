@@ -42,16 +42,13 @@ SHOWN = 20
     "--on-missing",
     type=click.Choice(["error", "skip"]),
     default="error",
-    help=(
-        "Picture in a folder without a face, or of several: refuse, or go on without it and "
-        "count it."
-    ),
+    help=("Pictures of no face, or of several, in a folder: refuse them, or skip and count them."),
 )
 @option(
     "--on-bad",
     type=click.Choice(["error", "skip"]),
     default="error",
-    help="Unreadable picture in a folder: refuse, or go on without it and count it.",
+    help="Unreadable pictures in a folder: refuse them, or skip and count them.",
 )
 @device_option
 @command

@@ -41,7 +41,7 @@ from .release import gate_lines
 )
 @click.option(
     "--method",
-    help="Train an ordinary model and forget by this (see `unplug list methods`), as --data does.",
+    help="Train an ordinary model, as --data does, and forget by this (`unplug list methods`).",
 )
 @faces_option
 @click.option(

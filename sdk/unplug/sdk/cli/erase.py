@@ -23,18 +23,18 @@ from .options import half_option, option, out_option, path_option, restart_optio
     multiple=True,
     required=True,
     metavar="WORDS",
-    help="Words that prompts say to get it; may be repeated.",
+    help="Words in prompts that draw the concept; may be repeated.",
 )
 @option(
     "--instead",
     "target",
     default="",
-    help="Words that such prompts shall say instead (default: nothing).",
+    help="Words that take their place (default: nothing).",
 )
 @option("--method", default="uce", help="See `unplug list erasures`.")
 @settings_option("A hyperparameter of the method; may be repeated.")
 @path_option("--retain", help="Text file: words that must go on working, one concept a line.")
-@path_option("--prompts", help="Text file: what else your users' prompts say, one prompt a line.")
+@path_option("--prompts", help="Text file: other prompts of your users, one a line.")
 @click.option(
     "--plugin",
     "plugins",

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     "--split",
     "splits",
     multiple=True,
-    help="A split file that says so; may be repeated.",
+    help="Split file that says what the models learned from; may be repeated.",
 )
 @training_data_option
 @click.option(
@@ -68,16 +68,16 @@ if TYPE_CHECKING:
     type=FloatRange(0.0, 1.0, min_open=True, max_open=True),
     default=0.01,
     help=(
-        "Limit of false positives over minors that is to be shown; the report says how many people "
-        "are missing to that."
+        "Limit of false positives among minors to show; the report says how many more people that "
+        "needs."
     ),
 )
 @path_option(
     "--landmarker",
     envvar="UNPLUG_FACE_LANDMARKER",
     help=(
-        "MediaPipe's face_landmarker.task: says of how many pictures nothing could be said, and "
-        "why (extra [conditions])."
+        "MediaPipe's face_landmarker.task: counts the pictures that cannot be judged, and says why "
+        "(extra [conditions])."
     ),
 )
 @click.option(

@@ -13,7 +13,7 @@ from unplug.core import counted, table
 from unplug.sdk import journey
 
 from .base import Common, Outcome, command
-from .options import each_shipped_or_given, out_option
+from .options import out_option
 from .options_of import ConfiguredCommand, given
 from .parity import parity_table
 
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     config="unplug.sdk.exporting:ExportOrder",
     skip=("out", "calibration_samples"),
 )
-@click.argument(
-    "checkpoints", nargs=-1, required=True, type=click.Path(), callback=each_shipped_or_given
-)
+@click.argument("checkpoints", nargs=-1, required=True, type=click.Path())
 @out_option(
     "Folder for the exported files and their cards; of several checkpoints one in it for each."
 )
 @command
-def export(checkpoints: tuple[Path, ...], out: Path, common: Common, **order: Any) -> Outcome:
+def export(checkpoints: tuple[str, ...], out: Path, common: Common, **order: Any) -> Outcome:
     """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
 
     Two more targets where --to names them, each with an extra of its own: executorch (.pte; fp32,

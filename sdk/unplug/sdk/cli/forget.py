@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 )
 @path_option(
     "--retrained",
-    help="The retrained model: its recipe is checked and what it took is recorded.",
+    help="The retrained model: its recipe is checked and its cost is recorded.",
 )
 @path_option(
     "--fleet",

@@ -96,7 +96,7 @@ def _only(others: tuple[str, ...]) -> None:
 
 def _agreed(what: str, yes: bool, common: Common) -> bool:
     if not yes and (common.as_json or not sys.stdin.isatty()):
-        why = "deleting it cannot be undone, and nobody is there to ask"
+        why = "deleting it cannot be undone, and there is no terminal to ask on"
         raise InputError(what, why, "Add --yes")
     return yes or click.confirm(f"Delete {what}?")
 

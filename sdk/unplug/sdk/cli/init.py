@@ -53,7 +53,7 @@ def init(
     if not (folder / FILE).exists() and (original is None or spec is None):
         if yes or common.as_json or not sys.stdin.isatty():
             lacking = "--model" if original is None else "--data"
-            why = "it is missing, and nobody is there to ask"
+            why = "it is missing, and there is no terminal to ask on"
             raise InputError(lacking, why, "Give --model DIR and --data SPEC")
         original = original or click.prompt("Checkpoint, or where one will be trained")
         spec = spec or click.prompt("Its data, for example csv:photos.csv")

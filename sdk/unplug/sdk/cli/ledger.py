@@ -133,7 +133,7 @@ def add(
 
 @ledger.command("list")
 @click.option(
-    "--all", "everything", is_flag=True, help="Also those that are answered, refused or withdrawn."
+    "--all", "everything", is_flag=True, help="List answered, refused and withdrawn requests too."
 )
 @command
 @with_ledger
@@ -226,7 +226,7 @@ def status(opened: Ledger, request: str, common: Common) -> Outcome:
 
 @ledger.command()
 @click.argument("request")
-@click.option("--reason", required=True, help="Why, without names: the person is told.")
+@click.option("--reason", required=True, help="The reason, without names: the person is told.")
 @command
 @with_ledger
 def extend(opened: Ledger, request: str, reason: str, common: Common) -> Outcome:
@@ -242,7 +242,7 @@ def extend(opened: Ledger, request: str, reason: str, common: Common) -> Outcome
 
 @ledger.command()
 @click.argument("request")
-@click.option("--reason", required=True, help="Why, without names: the person is told.")
+@click.option("--reason", required=True, help="The reason, without names: the person is told.")
 @command
 @with_ledger
 def refuse(opened: Ledger, request: str, reason: str, common: Common) -> Outcome:
@@ -258,7 +258,7 @@ def refuse(opened: Ledger, request: str, reason: str, common: Common) -> Outcome
 
 @ledger.command()
 @click.argument("request")
-@click.option("--reason", default="", help="Why, without names.")
+@click.option("--reason", default="", help="The reason, without names.")
 @click.option(
     "--person",
     "people",
@@ -306,7 +306,7 @@ def withdraw(
     is_flag=True,
     help="Add requests under the operator's key that is here, or a new one.",
 )
-@click.option("--reason", required=True, help="Why, without names.")
+@click.option("--reason", required=True, help="The reason, without names.")
 @command
 @with_ledger
 def correct(
@@ -353,7 +353,7 @@ def correct(
     "--file",
     "files",
     multiple=True,
-    help="Its SHA-256 is kept: never of a forget file, whose names could be tried. May be repeated.",
+    help="File whose SHA-256 is kept; no forget file: its names could be guessed. May be repeated.",
 )
 @click.option(
     "--fact", "pairs", multiple=True, metavar="KEY=VALUE", help="Another fact; may be repeated."
@@ -396,7 +396,7 @@ def record(
 
 @ledger.command()
 @click.argument("request")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @command
 @with_ledger
 def shred(opened: Ledger, request: str, yes: bool, common: Common) -> Outcome:
@@ -407,7 +407,7 @@ def shred(opened: Ledger, request: str, yes: bool, common: Common) -> Outcome:
     if not yes and (common.as_json or not sys.stdin.isatty()):
         raise InputError(
             f"request {request}",
-            "shredding cannot be undone, and nobody is there to ask",
+            "shredding cannot be undone, and there is no terminal to ask on",
             "Add --yes",
         )
     if not yes and not click.confirm(

@@ -129,8 +129,7 @@ def face_options(function: F) -> F:
             default=0.01,
             show_default=True,
             help=(
-                "Around the found face, as a fraction of its box; the default frames it as UTKFace "
-                "does."
+                "Margin around the found face, as a fraction of its box (default: that of UTKFace)."
             ),
         ),
         click.option(
@@ -245,8 +244,8 @@ fleet_option = click.option(
     type=PATH,
     metavar="DIR",
     help=(
-        "The folder from `unplug references`: for each person, models that never saw her; each is "
-        "ranked among them."
+        "The folder from `unplug references`: models that never saw a person, among which that "
+        "person is ranked."
     ),
 )
 training_data_option = click.option(
@@ -273,15 +272,6 @@ def shipped_or_given(
     from unplug.sdk.drawing.diffusion import shipped_folder
 
     return None if value is None else shipped_folder(value)
-
-
-def each_shipped_or_given(
-    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
-) -> tuple[Path, ...]:
-    """The same as `shipped_or_given` for several names."""
-    from unplug.sdk.drawing.diffusion import shipped_folder
-
-    return tuple(map(shipped_folder, values))
 
 
 checkpoint_argument = click.argument("checkpoint", type=click.Path(), callback=shipped_or_given)

@@ -51,7 +51,7 @@ class ConfiguredCommand(click.Command):
         self._skip, self._types = skip, types or {}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """With those of the dataclasses in front."""
+        """The options of the dataclasses, then the command's own."""
         by_hand = {parameter.name for parameter in self.params} | {*self._skip}
         made: list[click.Option] = []
         while self._configs:

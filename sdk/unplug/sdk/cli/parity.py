@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(),
     callback=shipped_or_given,
-    help="The checkpoint they were made from; a plugin that ships by its name.",
+    help="The checkpoint that the files were made from, or the name of a plugin that ships.",
 )
 @runtime_option
 @click.option(

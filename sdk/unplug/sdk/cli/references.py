@@ -28,8 +28,8 @@ from .options import base_option, checkpoint_argument, data_option, opened, opti
     type=click.IntRange(2, 64),
     default=4,
     help=(
-        "People are dealt into so many folds, and each model leaves out one: everybody is unknown "
-        "to models / folds of them."
+        "Number of folds of people. Each model leaves out one fold, so everybody is unknown to "
+        "models / folds of the models."
     ),
 )
 @click.option(

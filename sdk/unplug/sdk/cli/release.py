@@ -51,12 +51,7 @@ if TYPE_CHECKING:
     "--forget", "forget_file", metavar="FILE", help="Sample ids or subject:NAME, one a line."
 )
 @path_option(
-    "--audit",
-    metavar="full|FILE",
-    help=(
-        "full: make every attack on an exact release as well; its equality needs none. For an "
-        "erased base: the report of `unplug audit`."
-    ),
+    "--audited", metavar="FILE", help="Report of `unplug audit` on the erased base to release."
 )
 @click.option(
     "--claim",
@@ -90,7 +85,7 @@ if TYPE_CHECKING:
     help="Requests of the ledger that it answers.",
 )
 @click.option(
-    "--all-open", is_flag=True, help="It answers all open requests whose every name is in the data."
+    "--all-open", is_flag=True, help="Answer all open requests whose every name is in the data."
 )
 @click.option(
     "--dry-run",
@@ -100,7 +95,7 @@ if TYPE_CHECKING:
 @click.option(
     "--explain",
     is_flag=True,
-    help="Say of each gate what it asks, where its limit comes from, what was found.",
+    help="Explain each gate: what it asks, where its limit comes from, what was found.",
 )
 @out_option("Bundle folder to write, for example face-age.unplug.")
 @computing
@@ -110,7 +105,7 @@ def release(
     spec: str | None,
     on_bad: Any,
     forget_file: Path | None,
-    audit: Path | None,
+    audited: Path | None,
     claim: str | None,
     retrained: Path | None,
     base: str | None,
@@ -131,7 +126,7 @@ def release(
     it was. With --request or --all-open the ledger is told of each step, and the forget file must
     cover whom the requests name.
 
-    A base ships as one bundle of its exported files and packs. --audit adds the claim on what
+    A base ships as one bundle of its exported files and packs. --audited adds the claim on what
     `unplug erase` took from it; --supersedes tells which packs left, and that the rest is equal.
     """
     from unplug.sdk import journey
@@ -150,14 +145,11 @@ def release(
     said = options | {"requests": requests or None} if whole else options
     signed = _signing(key, out, given(PublicationOrder, said))
     if whole:
-        return release_base(checkpoint, audit, claim, out, signed, options, common)
-    if name := given_option("claim", "packs"):
-        why = "it is of a base, and this is none"
+        return release_base(checkpoint, audited, claim, out, signed, options, common)
+    if name := given_option("claim", "packs", "audited"):
+        why = "it applies to a text-to-image base, and this is not one"
         raise InputError(f"`{name}`", why, "Leave it out")
     options.pop("packs")
-    if audit not in (None, Path("full")):
-        raise InputError("`audit`", "a file is of a base, and this is none", "Write full, or none")
-    options["audit"] = None if audit is None else "full"
     check_there(checkpoint)
     if spec is None or forget_file is None:
         name = "data" if spec is None else "forget"

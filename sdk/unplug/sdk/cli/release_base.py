@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unplug.trust.bundle import Signing
 
 TAKEN = {
-    *("checkpoint", "audit", "claim", "packs", "out", "key"),
+    *("checkpoint", "audited", "claim", "packs", "out", "key"),
     *("targets", "precisions", "as_json", "seed", "device_name"),
     *(field.name for field in fields(PublicationOrder)),
 }
@@ -30,7 +30,7 @@ TAKEN = {
 
 def release_base(
     base: Path,
-    audit: Path | None,
+    audited: Path | None,
     claim: Any,
     out: Path,
     signing: Signing | None,
@@ -55,11 +55,11 @@ def release_base(
         "say": lambda line: common.say(folded(line)),
         **order,
     }
-    if audit is not None:
-        manifest = journey.release_erased(base, audit, claim=claim, **how)
+    if audited is not None:
+        manifest = journey.release_erased(base, audited, claim=claim, **how)
     elif claim is not None:
         fix = f"Measure it with `unplug audit {base}`, and name what that wrote"
-        raise InputError("`audit`", "it is missing: what is claimed of a base is measured", fix)
+        raise InputError("`audited`", "it is missing: what is claimed of a base is measured", fix)
     else:
         manifest = journey.release_packs(base, **how)
     trust = "" if signing is None else " --trust KEY.pub"

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 )
 @path_option(
     "--array",
-    help="Instead: .npz with an array of N samples of each input, or .npy.",
+    help="Inputs instead of pictures: .npz with an array of N samples of each input, or .npy.",
 )
 @click.option(
     "--random",
     is_flag=True,
-    help="Instead: one random sample within the ranges of the inputs, by --seed.",
+    help="One random sample instead of pictures, within the ranges of the inputs, by --seed.",
 )
 @face_options
 @click.option(

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by",
     metavar="ATTRIBUTE",
-    help="Hold the limits in each of its groups that has enough people as well.",
+    help="Attribute: the limits hold in each of its groups with enough people too.",
 )
 @option(
     "--part",
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     "--unseen-people",
     "unseen",
     is_flag=True,
-    help="No model learned from these people, though nothing says so.",
+    help="State that no model learned from these people, where no record says so.",
 )
 @out_option("Decision to write (JSON).", required=False)
 @device_option

@@ -58,7 +58,7 @@ train.add_command(student)
     "--forgettable",
     metavar="DESIGN",
     help=(
-        "Make it to forget, exactly, over a trunk without personal data: closed-form or shards, "
+        "Make it to forget exactly, on a trunk without personal data: closed-form or shards, "
         "see `unplug list designs`."
     ),
 )
@@ -72,7 +72,7 @@ train.add_command(student)
 @click.option(
     "--edges",
     metavar="YEARS",
-    help="Borders of the age groups, as 0,13,18,25,100, or yearly (default: as few as laws ask for).",
+    help="Borders of the age groups, as 0,13,18,100, or yearly (default: those that laws name).",
 )
 @restart_option()
 @computing
@@ -159,7 +159,7 @@ def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:
 
 
 def _split(dataset: Dataset, file: Path | None, **drawn: Any) -> Split:
-    """That of a file, or a new one."""
+    """The split of a file, or a new one."""
     from unplug.sdk.learning.data import fitting, load_split, make_split
 
     if file is None:

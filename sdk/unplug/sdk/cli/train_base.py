@@ -28,7 +28,7 @@ from .options_of import ConfiguredCommand, given
     "--word",
     "words",
     multiple=True,
-    help="Words that prompts will say: one that --start spells becomes a token. May be repeated.",
+    help="Words that prompts will say: --start gets a token for each it lacks. May be repeated.",
 )
 @click.option(
     "--vae-steps",
@@ -39,7 +39,7 @@ from .options_of import ConfiguredCommand, given
     "--sample-every",
     type=click.IntRange(0),
     default=1000,
-    help="Steps between sampling grids.",
+    help="Training steps between grids of sample pictures.",
 )
 @half_option
 @restart_option()

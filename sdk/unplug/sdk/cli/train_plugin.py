@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     "--sample-every",
     type=click.IntRange(0),
     default=500,
-    help="Steps between sampling grids.",
+    help="Training steps between grids of sample pictures.",
 )
 @half_option
 @restart_option()

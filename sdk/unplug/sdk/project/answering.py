@@ -51,7 +51,7 @@ class AnswerPlan:
     Args:
         requests: the requests that it answers; empty where only evidence of an earlier answer is
             missing.
-        pictures: that are forgotten.
+        pictures: the number of pictures that are forgotten.
         release: its number.
         begins: the model that it begins with, in words.
         design: how that forgets; None is an ordinary model.
@@ -77,7 +77,7 @@ class Answered:
     """What an answer did.
 
     Args:
-        requests: that are answered by it, with those whose evidence was missing.
+        requests: the requests that are answered by it, with those whose evidence was missing.
         bundle: the bundle's folder; None where there was none to make.
         release: its number.
         summary: the summary of its gates, as ``release.json`` has them.
@@ -140,7 +140,7 @@ class _Next:
         }
 
     def signing(self) -> Signing:
-        """Who signs, as which release; the one before goes."""
+        """The signer and the release number; the release before is superseded."""
         chosen, name = self.settings.release, self.settings.model.name
         last = self.state.releases[-1] if self.state.releases else None
         signer = load_signer(chosen.sign, None if chosen.public is None else Path(chosen.public))

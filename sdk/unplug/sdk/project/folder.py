@@ -21,7 +21,7 @@ class ProjectFolder:
     """A folder with ``unplug.toml``.
 
     Args:
-        folder: that holds the file.
+        folder: the folder that holds the file.
         settings: the contents.
     """
 

@@ -225,7 +225,7 @@ def keys_by_field(kind: type[Any]) -> dict[str, Field[Any]]:
 
 
 def _placed(settings: ProjectSettings, folder: Path, path: Path) -> ProjectSettings:
-    """With every path absolute, and a name that bundles can have."""
+    """The settings with every path absolute, and a name that bundles can have."""
     model, release, record = settings.model, settings.release, settings.record
     bare = model.name.translate(dict.fromkeys(map(ord, "-_.")))
     if not bare.isalnum() or len(model.name) > 60 or model.name.startswith("."):

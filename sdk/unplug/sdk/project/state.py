@@ -43,7 +43,7 @@ class ProjectRelease:
         entry: the ledger's entry.
         bundle: SHA-256 of its manifest.
         began, model: SHA-256 of the weights that it started from, and of those that it ships.
-        requests: that it answers.
+        requests: the requests that it answers.
     """
 
     number: int
@@ -81,7 +81,7 @@ class ProjectState:
     schema: Literal["unplug-project-state/1"] = "unplug-project-state/1"
 
     def sealed(self) -> ProjectState:
-        """With the hash of its content."""
+        """The state with the hash of its content."""
         return replace(self, sha256=json_sha256(asdict(replace(self, sha256=""))))
 
 

@@ -132,7 +132,7 @@ def _check_known(request: Request, queue: Queue) -> None:
     if request.id in queue.shredded:
         raise InputError(
             f"request {request.id}",
-            "its salt is gone: nobody can tell whom it names",
+            "its salt is gone, so it cannot be known whom it names",
             "Run `unplug ledger verify`",
         )
     if why := queue.unreadable.get(request.id):

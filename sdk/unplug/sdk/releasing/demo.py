@@ -326,7 +326,7 @@ def _exact_way(out: Path) -> Way:
 
 
 def _way(model: str, folder: Path, verdict: str) -> Way:
-    """From the audit and the record of the forget step in a folder."""
+    """Reads a way from the audit and the record of the forget step in a folder."""
     rows = {
         row["role"]: row
         for row in read_json(folder / "audit.json")["models"]

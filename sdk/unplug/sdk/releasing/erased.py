@@ -100,7 +100,7 @@ def judge_erased(
         base: folder of the erased base.
         audit: an audit from `audit_erasure`; its claims are computed again from its rows.
         claim: the claim of the release.
-        precisions: that ship; the rates of each one's form count.
+        precisions: the precisions that ship; the rates of each one's form count.
 
     Raises:
         InputError: nothing was erased from the base.
@@ -189,7 +189,7 @@ def release_erased(
         audit: report of `audit_erasure`.
         out: bundle folder to write.
         export: converts base, plugins and packs into a folder.
-        precisions: that it converts to.
+        precisions: the precisions that it converts to.
         packs: folders of those that `export` puts next to the base.
         claim: the claim; None: "control images" where plugins ship, else "prompts".
         signing: the signer and the release's place.

@@ -50,7 +50,7 @@ class ReleaseEvidence:
         return self.results.get(name)
 
     def plus(self, name: str, result: Any) -> ReleaseEvidence:
-        """With one more result."""
+        """The evidence with one more result."""
         return ReleaseEvidence({**self.results, name: result})
 
     @property

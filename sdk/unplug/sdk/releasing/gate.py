@@ -36,7 +36,7 @@ class Question:
 
     @property
     def summary(self) -> str:
-        """For a list of gates."""
+        """The line of this question in a list of gates."""
         return f"{self.asks} ({self.limit})"
 
     def judged(

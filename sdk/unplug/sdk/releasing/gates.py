@@ -95,7 +95,7 @@ def gates_from(given: Mapping[str, Any], budget: float, *, decision: bool = True
         values[key] = read(key, value) if isinstance(value, str) else value
     if not decision and (asked := sorted(given.keys() & OF_A_DECISION)):
         fix = "Add `decision` FILE, or leave it out"
-        raise InputError(f"`gates` {asked[0]}", "no decision is given that could move", fix)
+        raise InputError(f"`gates` {asked[0]}", "there is no decision to compare", fix)
     return Gates(**values)
 
 
@@ -140,7 +140,7 @@ def explain_gates(
 
     Args:
         gates: the gates in the order in which they were judged.
-        limits: that they were held to.
+        limits: the limits that they were held to.
         given: fields of `Gates` that the user set.
     """
     return tuple(_explained(gate, limits, given) for gate in gates)

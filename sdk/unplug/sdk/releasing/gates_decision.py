@@ -97,7 +97,7 @@ class DecisionStays(MayNotRun, Rule):
                 )
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
-        """By step; none where no decision is given."""
+        """Judges each step; no gate where no decision is given."""
         if (decided := evidence.decided) is None:
             return
         yield from self._step(STEPS[FORGETTING], [decided.forgetting])

@@ -57,7 +57,7 @@ BELOW = Question(
 )
 PEOPLE = Question(
     name=RANKED,
-    asks="No person of the request stands out among models that never saw her",
+    asks="No person of the request stands out among models that never saw that person",
     limit=f"fixed: p below {STANDS_OUT:g} stands out",
     unit=" p of the person who stands out most",
     comparison=">=",

@@ -63,7 +63,7 @@ def release_packs(
         raise InputError("`packs`", why, "Release the base itself, or export it with these")
     if not exported and erased_record(str(base)) is not None:
         fix = f"Measure it with `unplug audit {base}`, and name what that wrote"
-        raise InputError("`audit`", "it is missing: what is claimed of a base is measured", fix)
+        raise InputError("`audited`", "it is missing: what is claimed of a base is measured", fix)
     with atomic_dir(out, owner=PIPELINE, ours=generator_entries(out), private=False) as folder:
         if exported:
             copy_parts(base, folder)

@@ -43,6 +43,7 @@ from unplug.trust.bundle import Content, Gate, Signing, write_bundle
 from unplug.trust.ledger import Ledger
 
 from .beforehand import check_beforehand, check_gates
+from .bill import BILL, bill_of_materials
 from .contents import bundle_card, write_vectors
 from .evidence import ReleaseEvidence
 from .gates import Gates
@@ -370,12 +371,21 @@ def _bundle(
     for stage in STAGES:
         if (result := evidence[stage.gives]) is not None:
             reports |= stage.published(result)
+    facts = _facts(material.task, evidence, summary, ledger_head)
+    error = evidence.audit.model("unlearned").utility["test"].error
+    reports[BILL] = bill_of_materials(
+        out.name.removesuffix(".unplug") if signing is None else signing.publication.name,
+        material.task.title(evidence.unlearned),
+        facts,
+        evidence.artifacts,
+        {material.task.error_name: error},
+    )
     content = Content(
         artifacts=evidence.artifacts,
         reports=reports,
         vectors=vectors,
         card=bundle_card(out.name, material.task, evidence, summary),
-        facts=_facts(material.task, evidence, summary, ledger_head),
+        facts=facts,
     )
     write_bundle(content, out, signing)
 

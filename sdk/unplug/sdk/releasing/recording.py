@@ -51,7 +51,7 @@ class Answering:
     """Which requests a release answers.
 
     Args:
-        ledger: that they are in.
+        ledger: the ledger that they are in.
         requests: their ids; none stands for all open ones that name somebody in the data.
     """
 
@@ -66,7 +66,7 @@ class ReleaseAnswer:
     Args:
         release: random number of the release, 32 hexadecimal digits.
         made_from: SHA-256 of all that it is made from; of anything else it is another release.
-        requests: that it answers.
+        requests: the requests that it answers.
     """
 
     __pydantic_config__: ClassVar = STRICT

@@ -38,7 +38,7 @@ def refusal(
     Args:
         found: every gate, as it was judged.
         audit: the audit of its models.
-        limits: that the gates were held to.
+        limits: the limits that the gates were held to.
         out, work: the release's folders.
         retraining: seconds that a retraining takes here; None where that is unknown.
     """

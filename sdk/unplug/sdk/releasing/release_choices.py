@@ -20,8 +20,8 @@ class ReleaseChoices:
         budget: fraction of retraining; a design needs none.
         references: reference models to train, each with another seed: RMIA needs one, LiRA two. A
             design needs none, and with a fleet none is trained.
-        fleet: the folder from `unplug references`: for each person, models that never saw her. Each
-            person is ranked among them, and no oracle is trained.
+        fleet: the folder from `unplug references`: models that never saw a person, among which that
+            person is ranked. No oracle is trained.
         certification: the file from `unplug certify`: evidence for the method, where one request
             has too few people to show anything.
         targets: comma-separated targets to export to.

@@ -186,7 +186,7 @@ class Stage(ABC):
 
 
 class StageProgress:
-    """Runs the stages of a release, or finds that a run before this one has.
+    """Runs the stages of a release, or finds that an earlier run has done so.
 
     Args:
         work: the release's work folder.

@@ -120,7 +120,7 @@ def plan_release(
 
     Args:
         material: the material of the release.
-        requests: that it answers; None where no ledger is told.
+        requests: the requests that it answers; None where no ledger is told.
         signed: whether the bundle is signed.
     """
     known: Mapping[str, float] = {}

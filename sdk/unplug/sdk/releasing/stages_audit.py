@@ -48,7 +48,7 @@ class Audit(Stage):
     costs_by = ("targets", "precisions", "references", "rounding", "audit")
 
     def check(self, material: ReleaseMaterial) -> None:
-        """That there are the other pictures that were named."""
+        """Checks that the other pictures exist that were named."""
         if material.config.others is not None:
             parse_spec(material.config.others).listing()
 
@@ -141,8 +141,8 @@ class Audit(Stage):
     def _criticised(
         self, report: AuditReport, material: ReleaseMaterial, evidence: ReleaseEvidence
     ) -> AuditReport:
-        """With the attacks that read more than its sets, on the checkpoints; of models of pictures
-        alone.
+        """The audit with the attacks that read more than its sets, on the checkpoints; of models of
+        pictures alone.
         """
         task, config, sets = material.task, material.config, material.sets
         others = None
@@ -163,7 +163,7 @@ class Audit(Stage):
         return report
 
     def published(self, result: AuditReport) -> dict[str, Any]:
-        """Without what tells of single people."""
+        """The report without what tells of single people."""
         return {"audit.json": result.published().to_dict()}
 
 

@@ -32,7 +32,7 @@ class Oracle(Stage):
     gives = "retrained"
 
     def check(self, material: ReleaseMaterial) -> None:
-        """That one which is given is the original's recipe on everybody else."""
+        """Checks that a given oracle is the original's recipe on everybody else."""
         if material.oracle is not None:
             check_oracle(material.oracle, material.split, material.task.recipe)
             material.task.check_twin(material.oracle)
@@ -42,7 +42,7 @@ class Oracle(Stage):
         return "retrain (oracle)" if material.oracle is None else "oracle (given)"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
-        """Where nothing stands in its place."""
+        """Whether nothing stands in its place."""
         return material.oracle is not None or material.needs_oracle
 
     def recorded(self, material: ReleaseMaterial) -> bool:
@@ -50,7 +50,7 @@ class Oracle(Stage):
         return material.oracle is None
 
     def takes(self, material: ReleaseMaterial) -> Taken | None:
-        """As long as the original's training."""
+        """The time of the original's training."""
         return _training(material) if material.oracle is None else None
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
@@ -76,15 +76,15 @@ class ReferenceModels(Stage):
     costs_by = ("references",)
 
     def name(self, material: ReleaseMaterial) -> str:
-        """With their number."""
+        """The name with their number."""
         return f"train {counted(material.config.references, 'reference model')}"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
-        """Where attacks have no fleet, and are asked at all."""
+        """Whether attacks are asked for and have no fleet."""
         return not material.exact and material.fleet is None
 
     def takes(self, material: ReleaseMaterial) -> Taken | None:
-        """As long as so many trainings of the original."""
+        """The time of as many trainings of the original."""
         count = material.config.references
         took, source = _training(material)
         return (None if took is None else took * count, source) if count else None
@@ -121,7 +121,9 @@ class Forget(Stage):
     costs_by = ("method", "options", "budget")
 
     def check(self, material: ReleaseMaterial) -> None:
-        """That the method can do it: its settings, what it reads, and a budget that covers a step."""
+        """Checks that the method can do it: its settings, what it reads, and a budget that covers a
+        step.
+        """
         config = material.config
         if material.design is None and self.recorded(material):
             checked_method(
@@ -135,7 +137,7 @@ class Forget(Stage):
             )
 
     def name(self, material: ReleaseMaterial) -> str:
-        """With the method."""
+        """The name with the method."""
         if not self.recorded(material):
             return "forget by retraining: the oracle is what ships"
         return f"forget by {material.config.method or material.design or DEFAULT_METHOD}"

@@ -46,11 +46,11 @@ class Decide(Stage):
     leaves = ".decision.json"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
-        """Where a decision is in force."""
+        """Whether a decision is in force."""
         return material.decision is not None
 
     def check(self, material: ReleaseMaterial) -> None:
-        """That it can be read, and is of the original."""
+        """Checks that it can be read and belongs to the original."""
         _ = material.decision
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
@@ -150,11 +150,11 @@ class AgeLimits(Stage):
     leaves = "evaluation.json"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
-        """Where a protocol is named."""
+        """Whether a protocol is named."""
         return material.config.evaluate is not None
 
     def check(self, material: ReleaseMaterial) -> None:
-        """That there is such a protocol, and that its numbers can be had."""
+        """Checks that there is such a protocol, and that its numbers can be computed."""
         _ = material.protocol
 
     def _files(self, evidence: ReleaseEvidence) -> list[Artifact]:
@@ -185,7 +185,7 @@ class AgeLimits(Stage):
         return read_evaluation(path)
 
     def published(self, result: EvaluationReport) -> dict[str, Any]:
-        """Without what tells where the data lie."""
+        """The report without what tells where the data lie."""
         return {"evaluation.json": result.published().to_dict()}
 
 

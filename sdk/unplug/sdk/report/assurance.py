@@ -1,4 +1,4 @@
-"""At age limits: the sections of an evaluation, its verdict and its key numbers."""
+"""The sections of an evaluation, its verdict and its key numbers."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ CHIPS: dict[str, tuple[Chip, str]] = {
 CAUTION = (
     "Whether a face is alive or a camera real: there is no liveness check and no defence against "
     "injected pictures here.",
-    "That anybody certified the model: these are measurements by the people who ran them, and no "
+    "That anybody certified the model: these are measurements by the people who ran them, not a "
     "certification.",
-    "Anything about people of whom the data hold none. Procedural faces support no claim about "
-    "people at all.",
+    "Anything about kinds of people who are not in the data. Procedural faces support no claim "
+    "about people at all.",
 )
 
 
@@ -139,7 +139,7 @@ def _sentence(model: ModelEvaluation) -> str:
         f"{plain(model.label, 40)}: mean error {fixed(model.mae.value, 2)} years "
         f"({span(model.mae.low, model.mae.high, 2)}); "
         f"Challenge-{last.age:g} lets {percent(last.fate_minors.value)} "
-        f"({_span(last.fate_minors)}) of those of 14 to 17 pass, "
+        f"({_span(last.fate_minors)}) of people of 14 to 17 pass, "
         f"and rejects {percent(last.rejected.value)} ({_span(last.rejected)}) of those of 18 to 24."
     )
 
@@ -253,7 +253,7 @@ def _ends(rate: Rate | Estimate) -> Ends:
 
 
 def _other(rate: Rate) -> Ends:
-    """Who passes, of who is rejected."""
+    """The people who pass, of those who are rejected."""
     if rate.value is None or rate.low is None or rate.high is None:
         return None, None, None
     return 1.0 - rate.value, 1.0 - rate.high, 1.0 - rate.low
@@ -533,7 +533,7 @@ def _drawn(report: EvaluationReport) -> Iterator[tuple[ModelEvaluation, str, int
 
 
 def _label(model: ModelEvaluation) -> str:
-    """In a legend, which leaves out what begins with an underscore."""
+    """The label in a legend, which leaves out names that begin with an underscore."""
     label = plain(model.label, 30)
     return f" {label}" if label.startswith("_") else label or NONE
 

@@ -73,7 +73,7 @@ def _table(found: Certification) -> Table:
         ]
         for name, leak in found.leaks.items()
     ]
-    return Table.of("What is told of whom it forgot", columns, rows)
+    return Table.of("What answers tell of the people that it forgot", columns, rows)
 
 
 def _notes(found: Certification) -> list[str]:
@@ -86,6 +86,6 @@ def _notes(found: Certification) -> list[str]:
         f"One forget step took {percent(found.compute)} of retraining; all of them "
         f"{seconds(found.seconds)} on "
         f"{plain(found.device, 80)}.",
-        f"{count(found.rounds)} models never saw any one person; the one that a step was fitted to "
-        "is not among her judges.",
+        f"Of each person {count(found.rounds)} models never saw a picture; the one that a step was "
+        "fitted to does not judge it.",
     ]

@@ -179,7 +179,7 @@ def _rate(rate: Estimate) -> str:
 
 
 def _held(concept: ConceptAudit) -> dict[Claim, HeldAgainst]:
-    """For each attacker what his rows say."""
+    """What the rows say of each attacker."""
     unasked = _row(concept, UNNAMED, "original")
     found = dict[Claim, HeldAgainst]()
     for claim in CLAIMS:

@@ -86,7 +86,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """For a button and a heading."""
+        """The name for a button and a heading."""
         return (
             plain(self.device, 60)
             if self.where == "device"
@@ -234,7 +234,7 @@ def _heat(row: BenchRow) -> Heat | None:
 
 
 def full_load(places: list[Place]) -> list[FigureGrid]:
-    """Per row that ran at full load, its curve and what it lost."""
+    """For each row that ran at full load, its curve and what it lost."""
     figures = []
     for place in places:
         for number, (row, label) in enumerate(zip(place.rows, labels(place.rows), strict=True)):
@@ -332,8 +332,8 @@ def _parity(inputs: Inputs) -> Quality | None:
 
 
 def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
-    """Per device, quality against latency with the size as area; nothing where quality or size is
-    not known.
+    """For each device, quality against latency with the size as area; nothing where quality or size
+    is not known.
     """
     quality = measured_quality(inputs)
     if quality is None:

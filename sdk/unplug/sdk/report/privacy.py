@@ -76,7 +76,7 @@ def _people(models: tuple[ModelAudit, ...]) -> Table | None:
     columns = [
         words("Model"),
         Column("log odds above strangers'"),
-        Column("models that never saw her"),
+        Column("models that never saw the person"),
         Column("rank"),
         Column("rank of the error"),
         Column("p"),
@@ -85,7 +85,8 @@ def _people(models: tuple[ModelAudit, ...]) -> Table | None:
     people = max(len(model.people) for model in models)
     whom = "One person" if people == 1 else f"{count(people)} people, the one who stands out most"
     caption = (
-        f"{whom}, among models that never saw her: an unlearned model should be one more of them"
+        f"{whom}, among models that never saw that person: an unlearned model should be one more "
+        "of them"
     )
     return Table.of(caption, columns, rows)
 
@@ -106,9 +107,9 @@ def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
         rows,
         thin(np.array(first.others)),
         title="One person among strangers",
-        x="log odds of the truth on her pictures, above unseen ones",
+        x="log odds of the truth on the person's pictures, above unseen ones",
     )
-    caption = "Bars: where each model would put her were she one of 95 in 100 unseen people."
+    caption = "Bars: the range of this person's number, were they one of 95 in 100 unseen people."
     return FigureGrid([both_widths(draw, WIDTHS, name="strangers", caption=caption)], columns=1)
 
 

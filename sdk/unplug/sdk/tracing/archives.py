@@ -90,7 +90,7 @@ class _Stream:
         self._blocks, self._kept = iter(blocks), memoryview(b"")
 
     def read(self, size: int) -> bytes:
-        """So many bytes, fewer only at the end."""
+        """Reads so many bytes, fewer only at the end."""
         parts, left = [], size
         while left and (block := self._kept or memoryview(next(self._blocks, b""))):
             parts.append(block[:left])
@@ -99,7 +99,7 @@ class _Stream:
         return b"".join(parts)
 
     def part(self, size: int) -> Iterator[bytes]:
-        """So many bytes in pieces; `EOFError` where there are fewer."""
+        """Reads so many bytes in pieces; `EOFError` where there are fewer."""
         while size:
             if not (block := self.read(min(size, BLOCK))):
                 raise EOFError("it ends within a file")
@@ -278,7 +278,7 @@ def _member(
 
 
 def _checked(blocks: Iterator[bytes], item: zipfile.ZipInfo) -> Iterator[bytes]:
-    """As many bytes as the directory says, with that sum, and no others packed with them."""
+    """Reads as many bytes as the directory says, with that sum, and no others packed with them."""
     total, crc = 0, 0
     for block in (
         unpacked(blocks, lambda: _Zlib(-15), again=False) if item.compress_type else blocks

@@ -37,7 +37,7 @@ class Beside:
     """What is not pixels.
 
     Args:
-        notes: parts of the file, packed ones unpacked, each up to the first picture in it.
+        notes: the parts of the file, unpacked where packed, each up to the first picture in it.
         within: the first `MAX_WITHIN` parts of notes that begin like a picture or an archive.
         behind: bytes after the picture's end, without zeros.
         more: whether there are further pictures, or more within notes.

@@ -98,7 +98,7 @@ def search_for(
 def _record(
     ledger: Ledger, request: str, value: dict[str, Any], places: Sequence[TracedPlace]
 ) -> int:
-    """As a step of the request: how many places, and the hash of what was found."""
+    """The search as a step of the request: how many places, and the hash of what was found."""
     searched = {name: tuple(value[name]) for name in ("searched", "purged")}
     counts = Counter(place.standing for place in places)
     facts: dict[str, str] = {name: str(number) for name, number in counts.items()}

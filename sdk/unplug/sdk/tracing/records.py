@@ -49,6 +49,35 @@ def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace |
     return None
 
 
+def chain(raw: dict[str, Any], person: Person) -> tuple[set[str], set[str]]:
+    """What a model's record says of the models that it was made from, which may be gone.
+
+    A forget step takes away and never adds. So whoever is still held was held by all of them, and
+    whoever is not of the training was held by none.
+
+    Returns:
+        Hashes of the weights that remember the person, and of those whose standing is known.
+    """
+    lineage = raw.get("lineage")
+    if not isinstance(lineage, dict) or "original_sha256" not in lineage:
+        return set(), set()
+    split = Split.from_dict(raw["split"], RECORD)
+    ancestors, held = lineage.get("ancestors"), lineage.get("held")
+    before = [lineage["original_sha256"], *(ancestors if isinstance(ancestors, list) else ())]
+    remembers = person.among(split, split.retain) > 0
+    forgot = person.among(split, split.forget) > 0
+    remembering, known, sure = set[str](), set[str](), True
+    for sha256 in map(str, before):  # the newest first
+        names = held.get(sha256) if isinstance(held, dict) else None
+        if isinstance(names, list):
+            remembers |= person.among(split, (name for name in names if isinstance(name, str))) > 0
+        else:  # older records do not say at which step somebody was forgotten
+            sure &= not forgot
+        remembering |= {sha256} if remembers else set()
+        known |= {sha256} if remembers or sure else set()
+    return remembering, known
+
+
 def split_file(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace | None:
     """A split that somebody made, with ids in it."""
     try:
@@ -217,10 +246,11 @@ class Found:
                 remembers = place is not None and place.standing == "remembers"
                 self._packs[path.parent] = remembers
             self._beside |= {(path.parent, sha256) for sha256 in hashes}
-            self.known |= hashes if place is None or place.standing != "unknown" else set()
-            self.remembering |= (
-                hashes if place is not None and place.standing == "remembers" else set()
-            )
+            if place is None or place.standing != "unknown":
+                remembering, known = chain(raw, self.person)
+                remembers = place is not None and place.standing == "remembers"
+                self.remembering |= remembering | (hashes if remembers else set())
+                self.known |= known | hashes
             return place
         if schema in DERIVED:
             self._made.append((path, raw))

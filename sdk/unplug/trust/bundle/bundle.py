@@ -224,7 +224,7 @@ def verify_bundle(
 def _check_whole(
     folder: Path, manifest: Manifest, *, signed: bool, label: str | None = None
 ) -> None:
-    """That every gate holds or its override is signed, and all parts are about one model."""
+    """Checks that every gate holds or its override is signed, and all parts are about one model."""
     for problem in (
         *gate_problems(manifest.gates, signed=signed),
         *model_problems(folder, manifest),
@@ -235,18 +235,18 @@ def _check_whole(
 def check_files(
     source: BundleSource, files: Mapping[str, FileEntry], *, has_manifest: bool = True
 ) -> None:
-    """That an unsigned bundle holds what its own manifest says.
+    """Checks that an unsigned bundle holds what its own manifest says.
 
     Args:
         source: the source of the files.
-        files: that the manifest lists.
+        files: the files that the manifest lists.
         has_manifest: whether it is among them.
 
     Raises:
         Refused: ``link``, or see `check_listed` and `check_bytes`.
     """
     if links := sorted(files.keys() & {*source.odd}):
-        raise Refused("link", source.label, f"{links[0]} is a link or no plain file")
+        raise Refused("link", source.label, f"{links[0]} is a link, or not a plain file")
     check_listed(source, files.keys() | ({MANIFEST} if has_manifest else set()))
     sizes = {name: entry.bytes for name, entry in files.items()}
     check_bytes(source, sizes, {name: entry.sha256 for name, entry in files.items()})

@@ -269,7 +269,7 @@ def read_statement(payload: bytes, where: str) -> dict[str, str]:
 def _hashed_whole(way: Any, where: str) -> None:
     """Refuses files that were hashed in another way than whole, each of them, links not followed."""
     if not has_fields(way, "method", "hash_type", "allow_symlinks", optional=("ignore_paths",)):
-        raise Refused("statement", where, "it says not how files were hashed", RESIGN)
+        raise Refused("statement", where, "it does not say how files were hashed", RESIGN)
     if (way["method"], way["hash_type"]) != ("files", "sha256"):
         raise Refused("excluded", where, "its files are not hashed whole by SHA-256", RESIGN)
     if way["allow_symlinks"] is not False:

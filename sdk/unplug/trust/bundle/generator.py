@@ -89,7 +89,7 @@ class GeneratorManifest:
         schema: always ``unplug-generator-bundle/1``.
         publication: the signer's statement; null in an unsigned bundle.
         erasure: null where nothing was erased, or nothing is claimed.
-        packs: that prompts' words switch on.
+        packs: the packs that prompts' words switch on.
         dropped: packs that left with this release; null where none did.
         gates: the gates of the erasure, and of the packs that left.
         files: every other file of the folder but the signature.
@@ -224,7 +224,7 @@ def packs_left(before: Path, after: Path) -> tuple[DroppedPacks, Gate] | None:
 
 
 def _check_whole(source: BundleSource, manifest: GeneratorManifest) -> None:
-    """That all files, which were hashed before, belong together."""
+    """Checks that all files, which were hashed before, belong together."""
     raw = _read(source, manifest, PIPELINE, MAX_PIPELINE_BYTES)
     pipeline = pipeline_files(raw, source.label)
     check_parts(pipeline, manifest.files, source.label)

@@ -59,8 +59,8 @@ class DroppedPacks:
     """What has left since the bundle before.
 
     Args:
-        before: that bundle's id, the SHA-256 of its manifest.
-        packs: that are gone.
+        before: the id of that bundle, the SHA-256 of its manifest.
+        packs: the packs that are gone.
     """
 
     before: str

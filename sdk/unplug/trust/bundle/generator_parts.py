@@ -47,7 +47,7 @@ class NamedFile:
 
     @property
     def form(self) -> str:
-        """As a device asks for it."""
+        """The form as a device asks for it."""
         return f"{self.target} {self.precision}".strip() or "variants"
 
 
@@ -183,7 +183,7 @@ class PartsDifference:
 def changed_parts(
     before: PipelineFiles, after: PipelineFiles
 ) -> dict[str, dict[str, tuple[int | None, int | None]]]:
-    """For every part the forms whose file is another, see `PartsDifference`."""
+    """The forms of every part whose file changed, see `PartsDifference`."""
     old, new = (_by_form(pipeline) for pipeline in (before, after))
     changed: dict[str, dict[str, tuple[int | None, int | None]]] = {}
     for part in dict.fromkeys((*new, *old)):

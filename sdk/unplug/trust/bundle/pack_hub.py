@@ -47,7 +47,19 @@ def _metadata(shipment: Shipment) -> list[str]:
     if shipment.delivery.license:
         lines.append(f"license: {json.dumps(shipment.delivery.license)}")
     if manifest.model_type in PIPELINES:
-        lines.append(f"pipeline_tag: {PIPELINES[manifest.model_type]}")
+        pipeline = PIPELINES[manifest.model_type]
+        lines.append(f"pipeline_tag: {pipeline}")
+        results = {
+            "task": {"type": pipeline},
+            "dataset": {"type": "unplug", "name": f"digest {manifest.lineage.data_digest:.16}"},
+            "metrics": [
+                {"type": gate.name, "value": gate.value}
+                for gate in manifest.gates
+                if gate.value is not None
+            ],
+        }
+        index = [{"name": shipment.name, "results": [results]}]
+        lines.append(f"model-index: {json.dumps(index)}")
     return [*lines, "tags:", *(f"- {tag}" for tag in tags), "---"]
 
 
@@ -83,6 +95,7 @@ def _text(shipment: Shipment, directory: str) -> list[str]:
             else ""
         ),
         "",
+        *_without_unplug(shipment, directory),
         "## What it was judged by",
         "",
         "| gate | value | limit | |",
@@ -97,6 +110,28 @@ def _text(shipment: Shipment, directory: str) -> list[str]:
             f"| `{name}` | {entry.bytes:,} | `{_cell(entry.sha256)}` |"
             for name, entry in sorted(manifest.files.items())
         ),
+        "",
+    ]
+
+
+def _without_unplug(shipment: Shipment, directory: str) -> list[str]:
+    """How ONNX Runtime alone opens it, where there is a file for that."""
+    files = [name for name in shipment.manifest.files if name.endswith(".onnx")]
+    if not files:
+        return []
+    path = json.dumps(f"{directory}/{min(files, key=len)}")
+    return [
+        "## Open it without unplug",
+        "",
+        "```python",
+        "import numpy",
+        "import onnxruntime",
+        "",
+        f"session = onnxruntime.InferenceSession({path})",
+        "print(session.get_modelmeta().custom_metadata_map)",
+        "blank = {one.name: numpy.zeros(one.shape, numpy.float32) for one in session.get_inputs()}",
+        "print(session.run(None, blank))",
+        "```",
         "",
     ]
 

@@ -137,7 +137,9 @@ def read_dsse(value: Any, most: int) -> tuple[bytes, Sequence[tuple[str, bytes]]
     signatures = value["signatures"]
     if not (isinstance(signatures, list) and 0 < len(signatures) <= most):
         raise ValueError(
-            f"it has not 1 to {most} signatures" if most > 1 else "it has not one signature"
+            f"it does not have 1 to {most} signatures"
+            if most > 1
+            else "it does not have one signature"
         )
     if not all(has_fields(item, "sig", optional=("keyid",)) for item in signatures):
         raise ValueError("a signature has other fields than DSSE's")

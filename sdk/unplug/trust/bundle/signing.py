@@ -38,7 +38,7 @@ def write_manifest(folder: Path, value: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Signing:
-    """By whom a bundle is signed, and as which release.
+    """The signer of a bundle, and its release.
 
     Args:
         signer: the key.

@@ -138,7 +138,9 @@ def open_source(path: Path) -> Iterator[BundleSource]:
         try:
             archive = _archive(path, handle)
         except DAMAGE as error:
-            raise Refused("archive", str(path), f"no zip archive of a bundle ({error})") from error
+            raise Refused(
+                "archive", str(path), f"it is not a zip archive of a bundle ({error})"
+            ) from error
         yield archive
 
 
@@ -273,7 +275,9 @@ def check_plain(source: BundleSource) -> None:
     if len(source.sizes) + len(source.odd) > MAX_FILES + 2:
         raise Refused("too-many", source.label, f"more than {MAX_FILES} files are in it")
     if source.odd:
-        raise Refused("link", source.label, f"{source.odd[0][:200]!r} is a link or no plain file")
+        raise Refused(
+            "link", source.label, f"{source.odd[0][:200]!r} is a link, or not a plain file"
+        )
     check_names(sorted(source.sizes), source.label)
 
 
@@ -293,7 +297,7 @@ def check_bytes(source: BundleSource, sizes: Mapping[str, int], files: Mapping[s
     """Refuses a bundle of which a file is another than is listed; all sizes before any hash.
 
     Args:
-        source: that holds all of them.
+        source: the source that holds all of them.
         sizes: bytes of each.
         files: SHA-256 of each.
 

@@ -137,7 +137,7 @@ def _manifest(
         and _published(published)
     ):
         raise Refused(
-            "manifest", where, f"{MANIFEST} says not what was published, or lists no files"
+            "manifest", where, f"{MANIFEST} does not say what was published, or lists no files"
         )
     if {name: entry["sha256"] for name, entry in listed.items()} | {
         MANIFEST: files[MANIFEST]

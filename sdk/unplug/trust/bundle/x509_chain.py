@@ -111,7 +111,7 @@ def check_chain(
 
     Args:
         chain: certificates in DER, the signer's first.
-        roots: that the reader trusts.
+        roots: the roots that the reader trusts.
         now: the time, UTC.
         where: the bundle.
 

@@ -31,7 +31,7 @@ def draft_answer(
 
     Args:
         request: its id.
-        ledger: that holds it.
+        ledger: the ledger that holds it.
         out: folder to write; an older draft there is replaced.
         certificate: the request's certificate, opened with its issuer's key; without it, the fields
             that it would fill stay open.

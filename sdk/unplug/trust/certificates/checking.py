@@ -56,9 +56,9 @@ def check_certificate(
     Args:
         file: ``certificate.intoto.jsonl``.
         key: the issuer's key, had from them by another way.
-        bundle: that it must be about, a folder or a zip file.
+        bundle: the bundle that it must be about, a folder or a zip file.
         policy: the rules that must hold; None takes the default.
-        request: that it must be about; None takes any.
+        request: the request that it must be about; None takes any.
         superseded: the earlier bundle, which had the packs, if the bundle is of a base that packs
             left.
         trust: the keys that may have signed the bundle besides `key` and the policy's keys: other

@@ -90,7 +90,7 @@ def request_line(id: str, bundle: str, entries: Sequence[LedgerEntry], where: st
     Raises:
         CheckFailed: no entry holds the request, it was refused or withdrawn, or none says that this
             bundle was released for it.
-        InputError: an entry says no day where one belongs.
+        InputError: an entry lacks a date that it needs.
     """
     mine = [entry for entry in entries if id in entry.requests]
     opened = next((entry for entry in mine if entry.kind == "request"), None)
@@ -174,5 +174,5 @@ def _day(text: str | None, where: str) -> str:
         return date.fromisoformat(text or "").isoformat()
     except ValueError as error:
         raise InputError(
-            where, "an entry says no day where one belongs", "Verify the ledger"
+            where, "an entry lacks a date that it needs", "Verify the ledger"
         ) from error

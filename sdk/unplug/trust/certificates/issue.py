@@ -70,7 +70,7 @@ def issue_certificate(
 
     Args:
         request: its id in the ledger.
-        ledger: that records the request and the release of this bundle for it.
+        ledger: the ledger that records the request and the release of this bundle for it.
         bundle: a folder or zip file; verified before anything is said of it.
         signer: the key that signs; P-256, as of bundles.
         out: folder to write; an older certificate there is replaced.

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckFailed, InputError, read_regular
+from unplug.core import EARLIER, PLACE, CheckFailed, InputError, read_regular
 from unplug.trust.bundle import (
     STATEMENT_TYPE,
     PublicKey,
@@ -33,7 +33,8 @@ from unplug.trust.bundle import (
 
 from .certificate import Certificate
 
-CERTIFICATE = "https://unplug-sdk/certificate/v1"
+CERTIFICATE, RELEASE = "certificate/v1", "release/v1"
+"""What follows `PLACE`, or an earlier one."""
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 SVR = "https://in-toto.io/attestation/svr/v0.1"
 PROVENANCE = "https://slsa.dev/provenance/v1"
@@ -43,14 +44,15 @@ MAX_SIGNATURES = 8
 AGAIN = "Get it again from the issuer"
 
 
-def payloads(certificate: Certificate) -> tuple[bytes, ...]:
-    """The four statements, in canonical JSON, in the order of `KINDS`."""
-    predicates = (
-        asdict(certificate),
-        _test_result(certificate),
-        _svr(certificate),
-        _provenance(certificate),
-    )
+def payloads(certificate: Certificate, place: str = PLACE) -> tuple[bytes, ...]:
+    """The four statements, in canonical JSON, in the order of `KINDS`, with
+    unplug's own URIs under a place."""
+    predicates = {
+        place + CERTIFICATE: asdict(certificate),
+        TEST_RESULT: _test_result(certificate),
+        SVR: _svr(certificate, place),
+        PROVENANCE: _provenance(certificate, place),
+    }
     return tuple(
         canonical(
             {
@@ -60,7 +62,7 @@ def payloads(certificate: Certificate) -> tuple[bytes, ...]:
                 "predicate": predicate,
             }
         )
-        for kind, predicate in zip(KINDS, predicates, strict=True)
+        for kind, predicate in predicates.items()
     )
 
 
@@ -102,12 +104,11 @@ def open_certificate(path: Path, key: PublicKey) -> Certificate:
     signed = [
         _opened(line, key, f"{where}, line {number}") for number, line in enumerate(lines[:-1], 1)
     ]
-    certificate = _certificate(signed[0], where)
-    for kind, payload, made in zip(KINDS, signed, payloads(certificate), strict=True):
+    certificate, place = _certificate(signed[0], where)
+    for kind, payload, made in zip(KINDS, signed, payloads(certificate, place), strict=True):
         if payload != made:
-            name = kind.split("/", 3)[-1]
             raise CheckFailed(
-                where, f"its statement {name} does not say what its certificate says", AGAIN
+                where, f"its statement {kind} does not say what its certificate says", AGAIN
             )
     return certificate
 
@@ -131,7 +132,8 @@ def _opened(line: bytes, key: PublicKey, where: str) -> bytes:
     return payload
 
 
-def _certificate(payload: bytes, where: str) -> Certificate:
+def _certificate(payload: bytes, where: str) -> tuple[Certificate, str]:
+    """What a payload certifies, and the place of its predicate."""
     try:
         value = strict_json(payload)
     except ValueError as error:
@@ -141,11 +143,13 @@ def _certificate(payload: bytes, where: str) -> Certificate:
         or value["_type"] != STATEMENT_TYPE
     ):
         raise InputError(where, "what is signed is not an in-toto statement", AGAIN)
-    if value["predicateType"] != CERTIFICATE:
-        kind = str(value["predicateType"])[:80]
+    kind = str(value["predicateType"])
+    place = kind.removesuffix(CERTIFICATE)
+    if kind == place or place not in (PLACE, *EARLIER):
+        kind = kind[:80]
         raise InputError(where, f"its first statement is {kind!r}, and no certificate", AGAIN)
     try:
-        return validated(Certificate, canonical(value["predicate"]))
+        return validated(Certificate, canonical(value["predicate"])), place
     except ValueError as error:
         raise InputError(where, str(error), AGAIN) from error
 
@@ -180,7 +184,7 @@ def _test_result(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def _svr(certificate: Certificate) -> dict[str, Any]:
+def _svr(certificate: Certificate, place: str) -> dict[str, Any]:
     request, evidence = certificate.request, certificate.evidence
     held = {
         "UNPLUG_BUNDLE_VERIFIED": True,
@@ -193,18 +197,18 @@ def _svr(certificate: Certificate) -> dict[str, Any]:
         "UNPLUG_ALL_PLACES_KNOWN": all(line.outcome != "unknown" for line in certificate.places),
     }
     return {
-        "verifier": {"id": "https://unplug-sdk/certificate/v1"},
+        "verifier": {"id": place + CERTIFICATE},
         "timeCreated": certificate.issued,
         "properties": [name for name, holds in held.items() if holds],
     }
 
 
-def _provenance(certificate: Certificate) -> dict[str, Any]:
+def _provenance(certificate: Certificate, place: str) -> dict[str, Any]:
     model = certificate.model
     sources = (("original weights", model.original_sha256), ("training data", model.data_digest))
     return {
         "buildDefinition": {
-            "buildType": "https://unplug-sdk/release/v1",
+            "buildType": place + RELEASE,
             "externalParameters": {"method": model.method, "forgetSamples": model.forget_samples},
             "internalParameters": {"versions": model.versions},
             "resolvedDependencies": [
@@ -213,7 +217,7 @@ def _provenance(certificate: Certificate) -> dict[str, Any]:
         },
         "runDetails": {
             "builder": {
-                "id": "https://unplug-sdk/release/v1",
+                "id": place + RELEASE,
                 "version": {"unplug": model.versions.get("unplug") or "unknown"},
             },
             "metadata": {"finishedOn": certificate.request.released},

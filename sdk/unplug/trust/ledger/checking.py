@@ -33,7 +33,7 @@ class LedgerCheck:
         origin: which ledger.
         size: number of its entries.
         kept: number of entries of the checkpoint that it was held against; None without one.
-        notes: oddities that are no fault: a clock that was set back.
+        notes: oddities that are not faults, such as a clock that was set back.
     """
 
     origin: str
@@ -119,7 +119,7 @@ def check_kept(
     ledger that was written anew.
 
     Args:
-        rows: that `check_rows` was content with.
+        rows: the rows that `check_rows` was content with.
         kept: opened with the public key.
         origin: which ledger.
 

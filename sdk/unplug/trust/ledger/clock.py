@@ -65,7 +65,7 @@ def zone_named(name: str | None = None) -> tzinfo | None:
 
 
 def day_of(when: datetime, zone: tzinfo | None) -> date:
-    """The calendar day at a time, where the operator is.
+    """The calendar day of a time, where the operator is.
 
     Example:
         >>> day_of(datetime(2027, 1, 31, 23, 30, tzinfo=UTC), zone_named("+02:00"))

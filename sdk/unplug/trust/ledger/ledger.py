@@ -135,7 +135,7 @@ class Ledger:
 
     @property
     def shown(self) -> str:
-        """Where it lies, without a password."""
+        """The place where it lies, without a password."""
         return self._database.shown
 
     def create(self) -> LedgerEntry:
@@ -439,7 +439,7 @@ class Ledger:
         _check_reason(reason)
         if not (id or clock or key) or bool(id) != bool(received):
             fix = "Give REQUEST with `received`, `clock` or `key`"
-            raise InputError("unplug ledger correct", "what is to be corrected is not said", fix)
+            raise InputError("unplug ledger correct", "it does not say what to correct", fix)
         with self._adding(any_clock=clock) as adding:
             facts, fields = dict(adding.offset), {}
             if received is not None:
@@ -606,7 +606,7 @@ def _time_of(text: str) -> datetime:
         return clock.parse_time(text)
     except ValueError as error:
         raise InputError(
-            "the ledger", "an entry says no time", "Run `unplug ledger verify`"
+            "the ledger", "an entry has no time", "Run `unplug ledger verify`"
         ) from error
 
 

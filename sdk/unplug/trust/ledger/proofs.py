@@ -48,7 +48,7 @@ class Proven:
 
     Args:
         checkpoint: the ledger's checkpoint.
-        entry: that is in it.
+        entry: the entry that is in it.
     """
 
     checkpoint: LedgerCheckpoint
@@ -70,7 +70,7 @@ def prove_inclusion(
 
 
 def read_proof(path: Path) -> InclusionProof:
-    """A proof from a file; `InputError` for what is none, or is one of another form."""
+    """Reads a proof; raises `InputError` if the file is not one, or has another form."""
     raw = read_json(path, max_bytes=MAX_PROOF_BYTES)
     form = raw.get("schema") if isinstance(raw, dict) else None
     if form != InclusionProof.schema:
@@ -134,5 +134,5 @@ def _hashes(path: Sequence[str], where: str) -> tuple[bytes, ...]:
         if len(hashes) > 64 or any(len(one) != 32 for one in hashes):
             raise ValueError("of another length")
     except ValueError as error:
-        raise InputError(where, "a hash in it is none", EDITED) from error
+        raise InputError(where, "a hash in it is not a hash", EDITED) from error
     return hashes

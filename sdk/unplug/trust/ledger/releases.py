@@ -27,7 +27,7 @@ class OnRecord:
 
     Args:
         entry: its number.
-        requests: that it answered.
+        requests: the requests that it answered.
         in_part: whether these wait for other models.
         name: the name of the model.
         number: the number of the release in its product.

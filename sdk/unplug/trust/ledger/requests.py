@@ -137,7 +137,7 @@ def _day(entry: LedgerEntry, text: str | None) -> date:
         return date.fromisoformat(text or "")
     except ValueError as error:
         raise InputError(
-            f"entry {entry.sequence}", "it says no day where one belongs", "Verify the ledger"
+            f"entry {entry.sequence}", "it lacks a date that it needs", "Verify the ledger"
         ) from error
 
 

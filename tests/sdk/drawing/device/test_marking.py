@@ -62,7 +62,7 @@ def test_only_pictures_that_a_model_drew_are_replaced(tmp_path: Path) -> None:
     claim(drawn, [photo])
     with pytest.raises(InputError, match="does not say of itself that a model drew it"):
         claim(photo)
-    with pytest.raises(InputError, match="which it is made from"):
+    with pytest.raises(InputError, match="the new one is made from"):
         claim(drawn, [drawn])
     with pytest.raises(OutputError, match="it is a folder"):
         claim(folder)

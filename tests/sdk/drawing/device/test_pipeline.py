@@ -92,7 +92,7 @@ def unguided(unet: dict[str, Any]) -> dict[str, Any]:
         (
             "unet iospec inputs",
             lambda held: gone(held, 3),
-            "a negative prompt that it is not asked",
+            "a negative prompt, and no input",
         ),
         ("unet iospec", unguided, "a guidance of 3, and its unet answers for no negative prompt"),
         (

@@ -79,7 +79,7 @@ def test_a_file_says_what_its_checkpoint_says_once_somebody_tells_what_that_saw(
     assert file.checkpoint_sha256 == weights.sha256 and weights.people.ids == people.ids
     assert people.apart == "unknown" and people.part is None  # its record says nothing
     assert (people.without_age, people.persons, len(people), people.listed) == (0, 7, 11, 12), (
-        "a row without an age is no picture that failed: on_bad=skip left it out"
+        "a row without an age is not a picture that failed: on_bad=skip left it out"
     )
     assert [problem.id for problem in people.failures] == ["broken.png"]
     dataset = load_dataset(spec, SIDE, on_bad="skip", show=False)

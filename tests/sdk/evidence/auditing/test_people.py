@@ -253,7 +253,7 @@ def test_one_person(world: World, references: Path, tmp_path: Path) -> None:
         assert counts == (3, 5, 5)
         assert {"rmia", "lira", "error-lira"} <= set(model["attacks"])
     call("report", tmp_path / "audit.json", "-o", tmp_path / "r.html")
-    assert "among models that never saw her" in (tmp_path / "r.html").read_text()
+    assert "among models that never saw that person" in (tmp_path / "r.html").read_text()
 
 
 def test_one_photo_of_somebody_who_stays(world: World, references: Path) -> None:

@@ -137,7 +137,7 @@ def test_all_leave_and_the_folder_goes(faces: Path, pack: Path, tmp_path: Path) 
     (unfinished / "unet.safetensors").write_bytes(b"of a training that was cut off")
     forget = f"forget {pack} --data captions:{faces} --forget {request(tmp_path, *NAMES)}"
     before = tree(pack.parent)
-    assert "nobody is there to ask. Add --yes" in refused(forget)
+    assert "there is no terminal to ask on. Add --yes" in refused(forget)
     assert tree(pack.parent) == before
     done = called(f"{forget} --yes --out {tmp_path / 'nothing'}")
     assert done["exact"] and done["method"] == "delete" and done["samples"] == 4

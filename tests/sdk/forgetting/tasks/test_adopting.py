@@ -88,7 +88,7 @@ def test_it_is_trained_here_where_it_has_no_weights(here: Path) -> None:
     [
         (
             f"{SMALL} --weights mine.safetensors",
-            "nobody said which of these pictures trained the network",
+            "it is not known which of these pictures trained the network",
         ),
         (
             f"{SMALL} --weights none.safetensors --split split.json",

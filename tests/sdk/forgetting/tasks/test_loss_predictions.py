@@ -98,7 +98,9 @@ def test_gain_needs_the_loss_without_the_plugin(world: World) -> None:
     ages: ClassPredictions = predict(world.original.model, world.sets.test)
     same = Signals(forget=ages, unseen=ages, population=ages, retain=ages)
     _, unable = run_attacks({"gain": ATTACKS.get("gain")()}, [same], [], names=["one"])
-    assert unable == {"gain": "it reads the loss with and without a plugin, and this model is none"}
-    with pytest.raises(InputError, match="this model is none"):
+    assert unable == {
+        "gain": "it reads the loss with and without a plugin, and this model is not a plugin"
+    }
+    with pytest.raises(InputError, match="this model is not a plugin"):
         gain(answers(LOSSES))
     assert np.isfinite(residual(ages)).all()  # an age model has what a plugin lacks

@@ -301,7 +301,7 @@ def test_it_is_trained_forgotten_with_and_audited(opened: Any, sets: Sets) -> No
 @pytest.mark.parametrize(
     ("method", "why"),
     [
-        ("rurk", "its samples are no pictures"),
+        ("rurk", "its samples are not pictures"),
         ("blindspot", "it needs ages, and there is none"),
     ],
 )

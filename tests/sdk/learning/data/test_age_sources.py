@@ -57,7 +57,7 @@ def test_attributes_of_a_table(draw: Draw, tmp_path: Path) -> None:
     assert told(dataset)["a.png"][2] == {"sex": "female", "skin": "IV"} and told(dataset)["b.png"][
         2
     ] == {"skin": "II"}
-    assert reasons(dataset) == {"c.png": "line 4: age 20-29 is a range, and no age in years"}
+    assert reasons(dataset) == {"c.png": "line 4: age 20-29 is a range, not an age in years"}
     assert describe(dataset)["attributes"] == {"sex": {"female": 1}, "skin": {"IV": 1, "II": 1}}
     plain = tmp_path / "plain.csv"
     plain.write_text("path,age\na.png,10\nb.png,20\n")

@@ -107,7 +107,7 @@ def test_everything_goes_but_what_is_not_ours(two: tuple[str, str], tmp_path: Pa
     [
         ((), "what to delete is not said"),
         (("--all", "--data", "synth:n=3"), "what to delete is not said"),
-        (("--all",), r"2 entries \(.*B\) to delete, and nobody is there to ask. Add --yes"),
+        (("--all",), r"2 entries \(.*B\) to delete, and there is no terminal to ask on. Add --yes"),
         (("--forget", "/nowhere", "--yes"), "No such file"),
     ],
 )

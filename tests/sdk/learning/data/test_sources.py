@@ -120,7 +120,7 @@ def test_mufac_names_bad_rows_and_missing_tables(fill: Draw, tmp_path: Path) -> 
     assert dataset.ids[0] == "train_images/F1_a.jpg" and dataset.samples[0].label == 0
     assert len(dataset) == 3
     named = reasons(dataset)
-    assert all("none of a to h" in named[name] for name in list(groups)[1:])
+    assert all("not one of a to h" in named[name] for name in list(groups)[1:])
     assert "plain file name" in named["../val_images/x.jpg"]
     assert named["train_images/F1_a.jpg"] == "the id appears twice"
     (tmp_path / "mufac" / "custom_test_dataset.csv").unlink()

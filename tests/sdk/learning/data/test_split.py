@@ -285,7 +285,7 @@ def test_names_become_ids_in_the_datas_order(
         ('{"subjects": ["o ne"]}', "1 unknown names"),
         ('{"subjects": [12]}', "subjects is not a list of strings"),
         ('{"subject": ["12"]}', "a key 'subject'"),
-        ('{"subjects": ["one"], "subjects": ["two"]}', "a key stands in it twice"),
+        ('{"subjects": ["one"], "subjects": ["two"]}', "it has a key twice"),
         ('{"samples": 3}', "not a valid request"),
         ('{"samples": null}', "not a valid request"),
         ('{"samples": [', "not a valid request"),

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from unplug.core import (
     CheckFailed,
@@ -139,7 +141,7 @@ def make_bundle(
 @pytest.mark.long
 def test_a_fresh_bundle_verifies(released: Release, world: World) -> None:
     manifest = verify_bundle(released.bundle)
-    reports = {f"reports/{name}.json" for name in ("audit", "parity", "release")}
+    reports = {f"reports/{name}.json" for name in ("audit", "bom.cdx", "parity", "release")}
     others = {"README.md", ARTIFACT, f"{ARTIFACT}.json", "test_vectors/vectors.json"}
     assert reports | others <= set(manifest.files)
     assert manifest.lineage.forget_samples == len(world.forget_ids)
@@ -147,6 +149,9 @@ def test_a_fresh_bundle_verifies(released: Release, world: World) -> None:
     assert manifest.lineage.data_digest == world.dataset.digest
     assert all(gate.passed for gate in manifest.gates)
     assert manifest.iospec == world.original.model.iospec
+    bill = (released.bundle / "reports/bom.cdx.json").read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
+    assert manifest.lineage.checkpoint_sha256 in bill and world.dataset.spec not in bill
     card = (released.bundle / "README.md").read_text()
     assert f"has forgotten {len(world.forget_ids)} training samples" in card
     assert "FAILS" not in card and "by whom it is signed, if at all" in card

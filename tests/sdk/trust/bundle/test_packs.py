@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -224,11 +225,12 @@ def test_when_it_comes(
 def test_the_hub_reads_the_card(packs: Packs, shipped: Shipped, tmp_path: Path) -> None:
     from huggingface_hub import ModelCard
 
-    assert ModelCard.load(packs["hub"] / "README.md").data.to_dict() == {
-        "library_name": "unplug-sdk",
-        "pipeline_tag": "image-classification",
-        "tags": ["unplug", "machine-unlearning", "onnx"],
-    }
+    told = ModelCard.load(packs["hub"] / "README.md", ignore_metadata_errors=False).data
+    assert (told.library_name, told.pipeline_tag) == ("unplug-sdk", "image-classification")
+    assert told.tags == ["unplug", "machine-unlearning", "onnx"] and told.model_name == "face-age"
+    measured = {one.metric_type: one.metric_value for one in told.eval_results}
+    assert measured["forgotten (gain)"] == 0.01 and "utility" in measured
+    assert {one.dataset_name for one in told.eval_results} == {f"digest {'0' * 16}"}
     text = (packs["hub"] / "README.md").read_text()
     assert "unplug bundle verify face-age.unplug --trust KEY.pub" in text
     assert sha256_file(shipped[0] / "manifest.json") in text
@@ -238,6 +240,19 @@ def test_the_hub_reads_the_card(packs: Packs, shipped: Shipped, tmp_path: Path) 
     odd = "apache-2.0: [\n- x"
     called(f"bundle pack {shipped[0]} --trust {shipped[1]} --hub {tmp_path}/hub --license '{odd}'")
     assert ModelCard.load(tmp_path / "hub" / "README.md").data.license == odd, "a text"
+
+
+def test_onnx_runtime_opens_it_as_the_card_says(
+    packs: Packs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (packs["hub"] / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert "unplug import" not in code and "import unplug" not in code
+    monkeypatch.chdir(packs["hub"])
+    exec(compile(code, "README.md", "exec", dont_inherit=True), {})
+    assert (
+        capsys.readouterr().out.splitlines()[-1] == "[array([[0., 0., 0., 0., 0.]], dtype=float32)]"
+    )
 
 
 def test_a_strangers_words_are_no_markup_on_the_hub(shipped: Shipped, tmp_path: Path) -> None:

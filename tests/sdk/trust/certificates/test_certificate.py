@@ -30,7 +30,7 @@ from unplug.trust.bundle import (
 from unplug.trust.certificates import Certificate, CertificatePolicy, check_certificate, read_policy
 from unplug.trust.certificates.certificate import Evidence, OverrideLine
 from unplug.trust.certificates.history import request_line
-from unplug.trust.certificates.statements import KINDS, payloads, sealed
+from unplug.trust.certificates.statements import open_certificate, payloads, sealed
 from unplug.trust.ledger import Ledger
 
 from ....blocked import BASE, python, with_only
@@ -50,6 +50,14 @@ from .conftest import (
 )
 
 NOW = LATER + timedelta(hours=1)
+NAMES = (
+    "urn:unplug-sdk:certificate/v1",
+    "https://in-toto.io/attestation/test-result/v0.1",
+    "https://in-toto.io/attestation/svr/v0.1",
+    "https://slsa.dev/provenance/v1",
+)
+EARLIER = Path(__file__).with_name("earlier.intoto.jsonl")
+"""Signed on 28 November 2026, when unplug's own URIs lay under ``https://unplug-sdk/``."""
 Change = Callable[[Certificate], Certificate]
 
 
@@ -99,7 +107,7 @@ def test_it_verifies_elsewhere_with_the_public_key_alone_and_names_nobody(case: 
 
 def test_the_views_of_it_are_the_predicates_that_other_tools_know(case: Case) -> None:
     views = [json.loads(raw) for raw in statements(case.issued.file)]
-    assert [view["predicateType"] for view in views] == list(KINDS)
+    assert [view["predicateType"] for view in views] == list(NAMES)
     subject = {"name": "manifest.json", "digest": {"sha256": bundle_id(case.bundle)}}
     for view in views:
         assert view["_type"] == "https://in-toto.io/Statement/v1" and view["subject"][0] == subject
@@ -109,6 +117,15 @@ def test_the_views_of_it_are_the_predicates_that_other_tools_know(case: Case) ->
     assert "UNPLUG_ALL_PLACES_KNOWN" not in verified["properties"]
     original = made["buildDefinition"]["resolvedDependencies"][0]
     assert original["digest"] == {"sha256": "2" * 64}
+
+
+def test_a_certificate_of_the_earlier_place_still_opens(tmp_path: Path) -> None:
+    first, _, verified, made = (json.loads(raw) for raw in statements(EARLIER))
+    assert first["predicateType"] == "https://unplug-sdk/certificate/v1"
+    assert verified["predicate"]["verifier"]["id"] == first["predicateType"]
+    assert made["predicate"]["runDetails"]["builder"]["id"] == "https://unplug-sdk/release/v1"
+    key = read_trust(EARLIER.with_name("earlier.pub")).keys[0]
+    assert open_certificate(EARLIER, key).request.id == REQUEST
 
 
 def test_the_same_certificate_is_the_same_bytes(case: Case) -> None:
@@ -599,7 +616,7 @@ def test_the_page_on_it_has_the_defaults_and_every_property(case: Case) -> None:
         view = json.loads(payloads(edit("evidence", shown_by=way)(clean))[2])
         properties |= {*view["predicate"]["properties"]}
     assert properties == set(re.findall(r"UNPLUG_[A-Z_]+", page))
-    assert set(re.findall(r"\| `(https://[^`]+)` \|", page)) == set(KINDS)
+    assert re.findall(r"\| \d \| `([^`]+)` \|", page) == list(NAMES)
 
 
 def test_a_bundle_under_a_root_certificate_is_certified_and_verified_by_that_root(

@@ -130,7 +130,7 @@ def test_an_export_can_be_computed_again(made: dict[str, Any], place: Path) -> N
 def test_shredding_asks(made: dict[str, Any]) -> None:
     call("add --id A-1 --person subject:x")
     call("withdraw A-1")
-    assert "nobody is there to ask" in refused("shred A-1")
+    assert "there is no terminal to ask on" in refused("shred A-1")
     assert call("shred A-1 --yes")["log_emptied"]
     assert "nobody can tell whom it named" in show("status A-1")
 

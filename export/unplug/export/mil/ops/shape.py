@@ -55,7 +55,7 @@ def slice_by_index(
     end_mask: Any = None,
     squeeze_mask: Any = None,
 ) -> Tensor:
-    """As numpy slices; a mask leaves a bound out, or takes one place and drops the axis."""
+    """Slices as numpy does; a mask leaves a bound out, or takes one place and drops the axis."""
     starts, ends = ints(begin), ints(end)
     strides = [1] * x.ndim if stride is None else ints(stride)
     no_start, no_end, one = (flags(mask, x.ndim) for mask in (begin_mask, end_mask, squeeze_mask))

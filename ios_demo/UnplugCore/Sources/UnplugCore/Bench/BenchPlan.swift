@@ -19,7 +19,7 @@ public struct BenchPlan: Sendable {
   }
 
   public init(_ data: Data) throws {
-    let wrong = Failure("plan.json", "it is no plan of unplug-bench-plan/1", "Update the app, or unplug, so that both are of one version")
+    let wrong = Failure("plan.json", "it is not a plan of unplug-bench-plan/1", "Update the app, or unplug, so that both are of one version")
     let value = try looseJson(data)
     guard value["schema"] == .text("unplug-bench-plan/1"), let plan = value["plan"], let jobs = value["jobs"]?.list, jobs.count <= 2000,
       let threads = plan["threads"]?.int, (1...64).contains(threads), let warmup = plan["warmup"]?.int, (0...100_000).contains(warmup),
@@ -76,7 +76,7 @@ public struct Sample: Sendable {
   public let inputs: Tensors
   public let outputs: [String: [Float]]
 
-  /// Test vectors as a bundle and a benchmark's folder have them: `vectors.json` beside raw little-endian float32.
+  /// Test vectors as a bundle and a benchmark's folder have them: `vectors.json` next to raw little-endian float32.
   public static func read(_ folder: URL, _ iospec: IOSpec) throws -> [Sample] {
     try read(iospec) { name in
       guard let data = try? Data(contentsOf: folder.appendingPathComponent(name)) else {

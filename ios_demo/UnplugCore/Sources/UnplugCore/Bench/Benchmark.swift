@@ -70,14 +70,14 @@ public final class Benchmark {
   public private(set) var found: [Int: BenchFound] = [:]
   /// Checked between two runs.
   public var isCancelled: () -> Bool = { false }
-  /// Told of the share that is done, and of the job.
+  /// Gets the share that is done, and the job.
   public var progress: (Double, BenchJob) -> Void = { _, _ in }
-  /// Told of what was measured until now behind every cold start, so that nothing is lost where the app is killed.
+  /// Gets what was measured until now after every cold start, so that nothing is lost where the app is killed.
   public var kept: (Json) -> Void = { _ in }
 
   /// - Parameters:
-  ///   - folder: that the jobs' paths are below.
-  ///   - openers: by the name of the runtime.
+  ///   - folder: the folder that the jobs' paths are below.
+  ///   - openers: the openers by the name of the runtime.
   public init(_ plan: BenchPlan, folder: URL, openers: [any Opener], platform: any BenchPlatform) {
     (self.plan, self.folder, self.platform) = (plan, folder, platform)
     self.openers = Dictionary(openers.map { ($0.runtime, $0) }) { one, _ in one }

@@ -5,8 +5,8 @@ extension Verified {
   ///
   /// - Parameters:
   ///   - folder: must not exist.
-  ///   - openers: what this app can run.
-  ///   - delegates: asked for, by the name of the runtime; a runtime without any is left out.
+  ///   - openers: the openers of what this app can run.
+  ///   - delegates: the delegates asked for, by the name of the runtime; a runtime without any is left out.
   /// - Throws: `Failure` where there is nothing that this app can run.
   public func benchJobs(in folder: URL, openers: [any Opener], delegates: [String: [String]]) throws -> [BenchJob] {
     let own = try IOSpec(manifest["iospec"], what: "manifest.json")

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Every job of a benchmark's folder run once a sample: outputs for whoever asked, and a row an output.
+/// Every job of a benchmark's folder run once a sample: outputs for the caller, and a row for each output.
 ///
 /// It is what `unplug-coreml FOLDER` does; `unplug parity --coreml-host` sends the folder and compares the outputs itself.
 public struct ParityRun {

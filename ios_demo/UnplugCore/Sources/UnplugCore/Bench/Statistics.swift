@@ -13,7 +13,7 @@ public struct Summary: Equatable, Sendable {
   public let min: Double
   public let max: Double
 
-  /// - Parameter latencies: at least one.
+  /// - Parameter latencies: milliseconds, at least one.
   public init(_ latencies: [Double]) {
     let sorted = latencies.sorted()
     count = sorted.count
@@ -97,7 +97,7 @@ public struct BenchWindow: Equatable, Sendable, Identifiable {
 ///
 /// - Parameters:
 ///   - ends: when each run ended, in seconds since the first began, ascending.
-///   - latencies: of each run, in milliseconds.
+///   - latencies: the milliseconds of each run.
 public func windows(ends: [Double], latencies: [Double], count: Int = 60) -> [BenchWindow] {
   guard let last = ends.last else { return [] }
   var places: [Int: [Double]] = [:]

@@ -12,7 +12,7 @@ struct Envelope {
   /// Step 3.
   init(_ bytes: Data) throws {
     let value = try parsed(bytes, .envelope, "the signature")
-    try need(value.hasKeys(["mediaType", "verificationMaterial", "dsseEnvelope"]), .envelope, "the signature is no Sigstore bundle")
+    try need(value.hasKeys(["mediaType", "verificationMaterial", "dsseEnvelope"]), .envelope, "the signature is not a Sigstore bundle")
     try need(value["mediaType"]?.text == Envelope.mediaType, .wrongType, "its media type is not \(Envelope.mediaType)")
     hint = try Envelope.keyHint(value["verificationMaterial"]!)
     let inner = value["dsseEnvelope"]!
@@ -65,7 +65,7 @@ struct Envelope {
   /// Step 6: SHA-256 of every file by its path, out of the signed statement.
   func statement() throws -> [ExactText: ExactText] {
     let value = try parsed(Data(payload), .statement, "what is signed")
-    try need(value.hasKeys(["_type", "subject", "predicateType", "predicate"]), .statement, "what is signed is no in-toto statement")
+    try need(value.hasKeys(["_type", "subject", "predicateType", "predicate"]), .statement, "what is signed is not an in-toto statement")
     let known =
       value["_type"] == .text("https://in-toto.io/Statement/v1")
       && value["predicateType"] == .text("https://model_signing/signature/v1.0")
@@ -86,7 +86,7 @@ struct Envelope {
 
   private static func checkWay(_ way: Json) throws {
     let fits = way.hasKeys(["method", "hash_type", "allow_symlinks"], optional: ["ignore_paths"])
-    try need(fits, .statement, "it says not how files were hashed")
+    try need(fits, .statement, "it does not say how files were hashed")
     let whole = way["method"] == .text("files") && way["hash_type"] == .text("sha256")
     try need(whole, .excluded, "its files are not hashed whole by SHA-256")
     try need(way["allow_symlinks"] == .bool(false), .excluded, "its signer followed links")
@@ -110,7 +110,7 @@ struct Envelope {
 
 func parsed(_ bytes: Data, _ verdict: Verdict, _ what: String) throws -> Json {
   do { return try strictJson(bytes) } catch let error as Failure {
-    throw Refused(verdict, "\(what) is no strict JSON (\(error.why))")
+    throw Refused(verdict, "\(what) is not strict JSON (\(error.why))")
   }
 }
 

@@ -2,7 +2,7 @@ import Foundation
 
 /// Every plain file below a folder by its path, read whole; links, pipes and devices are refused, not followed.
 ///
-/// - Parameter mapped: files over 8 MB are mapped instead, for folders larger than any zip file: whoever uses one checks it again.
+/// - Parameter mapped: files over 8 MB are mapped instead, for folders larger than any zip file: each use checks the file again.
 /// - Throws: `Refused` (`link`, `too-many`, `too-large`), `Failure` where nothing can be read.
 public func readFolder(_ folder: URL, mapped: Bool = false) throws -> [ExactText: Data] {
   let most = mapped ? 8 << 30 : Zip.maxBytes
@@ -30,7 +30,7 @@ public func readFolder(_ folder: URL, mapped: Bool = false) throws -> [ExactText
           throw Failure("The bundle", "\(path) cannot be read", "Copy it here again")
         }
         found[ExactText(path)] = data
-      default: throw Refused(.link, "\(path) is a link or no plain file")
+      default: throw Refused(.link, "\(path) is a link, or not a plain file")
       }
     }
   }

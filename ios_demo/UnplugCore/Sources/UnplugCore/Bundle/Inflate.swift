@@ -7,7 +7,7 @@ struct Inflate {
   private var held = 0
   private var out: [UInt8] = []
 
-  /// - Parameter size: of the unpacked bytes; more or fewer are an error, found before the rest is unpacked.
+  /// - Parameter size: the number of unpacked bytes; more or fewer are an error, found before the rest is unpacked.
   static func unpack(_ bytes: ArraySlice<UInt8>, size: Int) throws -> [UInt8] {
     var state = Inflate(bytes: bytes, size: size)
     try state.all()
@@ -128,7 +128,7 @@ struct Inflate {
     var counts = [Int](repeating: 0, count: 16)
     var symbols: [Int] = []
 
-    /// Nothing where the lengths are no code; `partial` allows the one incomplete code that deflate has, of one symbol.
+    /// Nothing where the lengths are not a code; `partial` allows the one incomplete code that deflate has, of one symbol.
     init?(_ lengths: [Int], partial: Bool) {
       for length in lengths { counts[length] += 1 }
       counts[0] = 0

@@ -8,7 +8,7 @@ enum Names {
     ["con", "prn", "aux", "nul"] + (0...9).flatMap { ["com\($0)", "lpt\($0)"] })
 
   /// Whether a path means one file of the folder on every system: parts of ASCII letters, digits and `_.+-`, that begin with a
-  /// letter or digit, do not end with a dot, and are no device of Windows.
+  /// letter or digit, do not end with a dot, and are not a device of Windows.
   static func isSafe(_ name: ExactText) -> Bool {
     name.utf8.count <= maxPath && name.parts.allSatisfy(isSafePart)
   }
@@ -26,7 +26,7 @@ enum Names {
 
   /// Refuses names of which one is unsafe, or two are one file where case does not count.
   ///
-  /// - Parameter names: in the order in which they are judged.
+  /// - Parameter names: the names, in the order in which they are judged.
   static func check(_ names: [ExactText]) throws {
     try need(names.count <= maxFiles + 2, .tooMany, "it has more than \(maxFiles) files")
     var known: [ExactText: ExactText] = [:]

@@ -1,4 +1,4 @@
-/// What whoever signed a bundle says of its place among the others.
+/// What the signer of a bundle says about its place among the others.
 public struct Publication: Equatable, Sendable {
   public let name: String
   public let release: Int

@@ -24,9 +24,9 @@ public enum Schema: String, Sendable {
 ///
 /// - Parameters:
 ///   - files: every file by its path, as `Zip.read` or `readFolder` gives them.
-///   - trust: whom and what the reader knows.
+///   - trust: the keys and releases that the reader knows.
 ///   - now: seconds since 1970.
-///   - schema: of the manifest.
+///   - schema: the schema of the manifest.
 /// - Throws: `Refused`.
 public func verify(_ files: [ExactText: Data], _ trust: Trust, now: Int, schema: Schema = .models) throws -> Verified {
   try need(files.count <= Names.maxFiles + 2, .tooMany, "it has more than \(Names.maxFiles) files")  // 1
@@ -56,7 +56,7 @@ private func readManifest(_ raw: Data, _ digests: [ExactText: ExactText], _ sche
   try need(canonical(value) == Array(raw), .manifest, "\(Names.manifest) is in another spelling than RFC 8785's")
   try need(value["schema"] == .text(ExactText(schema.rawValue)), .wrongVersion, "\(Names.manifest) is not of the schema \(schema.rawValue)")
   guard let listed = value["files"]?.object, let said = Publication(value["publication"]) else {
-    throw Refused(.manifest, "\(Names.manifest) says not what was published, or lists no files")
+    throw Refused(.manifest, "\(Names.manifest) does not say what was published, or lists no files")
   }
   var sizes: [ExactText: Int] = [:]
   for (name, entry) in listed {

@@ -32,11 +32,11 @@ public enum Zip {
     (0..<count).reduce(0) { $0 | Int(bytes[at + $1]) << (8 * $1) }
   }
 
-  /// The directory, which is the last thing in the file: a comment behind it could hold a second one.
+  /// The directory, which is the last thing in the file: a comment after it could hold a second one.
   private static func entries(_ bytes: [UInt8]) throws -> [Entry] {
     let end = bytes.count - 22
     try check(bytes.count <= maxBytes, "the zip file is larger than \(maxBytes >> 20) MB")
-    try check(end >= 0 && number(bytes, max(0, end), 4) == 0x0605_4b50, "this is no zip file, or it is cut off")
+    try check(end >= 0 && number(bytes, max(0, end), 4) == 0x0605_4b50, "this is not a zip file, or it is cut off")
     let (count, length) = (number(bytes, end + 10, 2), number(bytes, end + 12, 4))
     var at = number(bytes, end + 16, 4)
     try check(count <= Names.maxFiles, "the zip file has more than \(Names.maxFiles) entries")
@@ -50,7 +50,7 @@ public enum Zip {
       try check(next <= end, "the zip file is damaged")
       try check(number(bytes, at + 8, 2) & 1 == 0, "the zip file is encrypted")
       guard let name = ExactText(utf8: bytes[(at + 46)..<(at + 46 + lengths[0])]) else {
-        throw Refused(.archive, "the zip file names a file in no known alphabet")
+        throw Refused(.archive, "the zip file names a file in an unknown alphabet")
       }
       let entry = Entry(
         name: name, method: number(bytes, at + 10, 2), packed: number(bytes, at + 20, 4), size: number(bytes, at + 24, 4),

@@ -32,7 +32,7 @@ public struct Order: Sendable {
   }
 }
 
-/// Behind one step.
+/// The state after one step.
 public struct Seen: Sendable {
   public let done: Int
   public let steps: Int
@@ -59,7 +59,7 @@ public final class Loop {
   private let pipeline: Pipeline
   private let engines: [String: any Engine]
 
-  /// - Parameter engines: by the name of the part; of plugins those that steer.
+  /// - Parameter engines: the opened parts by name; only those plugins that steer.
   public init(_ pipeline: Pipeline, _ engines: [String: any Engine]) {
     (self.pipeline, self.engines) = (pipeline, engines)
   }

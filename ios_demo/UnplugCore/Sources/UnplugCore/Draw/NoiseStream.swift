@@ -35,7 +35,7 @@ public enum NoiseStream {
     return Array(found.prefix(count))
   }
 
-  /// In (0, 1): neither end is ever drawn.
+  /// A number in (0, 1): neither end is ever drawn.
   static func uniform(_ word: UInt32) -> Double { (Double(word) + 0.5) / 0x1p32 }
 
   /// The first standard normals of a stream, in float64, rounded to float32 at the end.

@@ -19,7 +19,7 @@ public struct Part: Sendable {
     files = try (value?["files"]?.list ?? []).map { item in
       guard let file = item["file"]?.text, Part.isPlain(file), let digest = item["sha256"]?.text, isDigest(digest),
         let bytes = item["bytes"]?.int, bytes >= 0, let target = item["target"]?.string, let precision = item["precision"]?.string
-      else { throw refuse("its \(name) has a file of no plain path inside the folder, or without SHA-256 and size") }
+      else { throw refuse("its \(name) has a file without a plain path inside the folder, or without SHA-256 and size") }
       return PartFile(target: target, precision: precision, file: file.string, sha256: digest.string, bytes: bytes)
     }
     let kinds = Set(files.map { "\($0.target) \($0.precision)" })
@@ -92,8 +92,8 @@ public struct Pipeline: Sendable {
   public init(_ data: Data) throws {
     guard data.count <= Pipeline.maxBytes else { throw refuse("it is larger than \(Pipeline.maxBytes) bytes") }
     let value: Json
-    do { value = try looseJson(data) } catch let error as Failure { throw refuse("it is no valid JSON (\(error.why))") }
-    guard value["schema"] == .text("unplug-pipeline/1") else { throw refuse("it is of another schema than unplug-pipeline/1") }
+    do { value = try looseJson(data) } catch let error as Failure { throw refuse("it is not valid JSON (\(error.why))") }
+    guard value["schema"] == .text("unplug-pipeline/1") else { throw refuse("its schema is not unplug-pipeline/1") }
     guard value.hasKeys(Pipeline.keys, optional: ["lora", "variants"]) else { throw refuse("it has unknown keys, or some are missing") }
     guard let name = value["name"]?.string, let side = value["image_size"]?.int, (1...8192).contains(side),
       let latent = value["latent_shape"]?.list?.compactMap({ $0.int }), latent.count == 3, latent.allSatisfy({ (1...4096).contains($0) }),
@@ -109,7 +109,7 @@ public struct Pipeline: Sendable {
     var found: [String: Plugin] = [:]
     for (name, item) in plugins {
       guard Names.isSafe(name), !name.utf8.contains(UInt8(ascii: "/")), let condition = item["condition"]?.string else {
-        throw refuse("\(name) is no plugin")
+        throw refuse("\(name) is not a plugin")
       }
       found[name.string] = Plugin(condition: condition, part: try Part(item["part"], "plugin \(name)"))
     }
@@ -119,14 +119,14 @@ public struct Pipeline: Sendable {
     var named: [String: Variant] = [:]
     for (name, item) in value["variants"]?.object ?? [:] {
       guard let lora, Names.isSafe(name), !name.utf8.contains(UInt8(ascii: "/")) else {
-        throw refuse("it has a variant of no plain name, or a unet without slots")
+        throw refuse("it has a variant without a plain name, or a unet without slots")
       }
       named[name.string] = try Variant(item, name.string, lora, schedule)
     }
     guard Set(named.values.compactMap { $0.word.map(PackWords.of) }).count == named.values.compactMap(\.word).count else {
       throw refuse("two of its packs have one word")
     }
-    guard value["variants"] == nil || value["variants"]?.object != nil else { throw refuse("its variants are no record") }
+    guard value["variants"] == nil || value["variants"]?.object != nil else { throw refuse("its variants are not a record") }
     (self.lora, variants) = (lora, named)
     try checkFit()
     guard isGuided || ([defaults] + named.values.compactMap(\.defaults)).allSatisfy({ $0.guidance == 1 }) else {
@@ -202,7 +202,7 @@ public struct Pipeline: Sendable {
     ]
     if isGuided { wanted += [("unet", Pipeline.negative, states), ("unet", "noise_pred_negative", latent)] }
     guard isGuided || own["unet"]!["noise_pred_negative"] == nil else {
-      throw refuse("its unet answers for a negative prompt that it is not asked about")
+      throw refuse("its unet has an output for a negative prompt, and no input for one")
     }
     for (part, tensor, shape) in wanted where own[part]![tensor] != shape {
       throw refuse("its \(part) has \(tensor) of the shape \(own[part]![tensor] ?? []) where \(shape) is needed")

@@ -3,9 +3,9 @@ import Foundation
 /// A prompt as a base reads it.
 public struct Encoded: Equatable, Sendable {
   public let ids: [Int32]
-  /// That the whole prompt has, start and end included; more than `ids` were cut.
+  /// How many tokens the whole prompt has, start and end included; those beyond `ids` were cut.
   public let tokens: Int
-  /// Words that are no token of their own: the base spells them, and may never have seen them.
+  /// Words that are not tokens of their own: the base spells them, and may never have seen them.
   public let spelled: [String]
 
   public var cut: Bool { tokens > ids.count }
@@ -23,7 +23,7 @@ public struct Tokenizer: Sendable {
   private let merges: [UInt64: (rank: Int, id: Int)]
   private let letters: [Int]
   private let lastLetters: [Int]
-  /// Of tokens that are looked for in a text as it is, and in its normalized rest.
+  /// Finders of the tokens that are looked for in a text as it is, and in its normalized rest.
   private let cutters: (first: Cutter, later: Cutter)
   private let (start, end, padding): (Int, Int, Int)
 
@@ -171,7 +171,7 @@ public struct Tokenizer: Sendable {
 
   private static let marks = ["startoftext", "endoftext"].map { ["<|", $0, "|>"] }
 
-  /// Of a normalized text, cut at each place by the first rule that fits: an English ending, a mark's three words, a run of
+  /// The words of a normalized text, cut at each place by the first rule that fits: an English ending, a mark's three words, a run of
   /// letters, one number, a run of anything else.
   private func words(of scalars: [Unicode.Scalar]) -> [String] {
     var (found, at) = ([String](), 0)
@@ -201,7 +201,7 @@ private struct AddedToken {
   let id: Int
   /// It counts only where no letter, digit or underscore touches it.
   var singleWord = false
-  /// White space in front of it, and behind it, belongs to it.
+  /// White space in front of it, and after it, belongs to it.
   var lstrip = false
   var rstrip = false
   /// It is looked for, and read itself, in lower case.

@@ -1,10 +1,10 @@
 import Foundation
 
-/// The UNet's input of low-rank updates: `rank` rows, each with the factors of all slots behind one another; zeros are the
+/// The UNet's input of low-rank updates: `rank` rows, each with the factors of all slots one after the other; zeros are the
 /// bare base.
 public struct LoraSlots: Equatable, Sendable {
   public static let input = "lora"
-  /// Numbers of the input: more is no base that a phone draws with.
+  /// Numbers of the input: a base with more is too large for a phone.
   static let most = 1 << 26
 
   public let rank: Int
@@ -34,14 +34,14 @@ public struct Variant: Sendable {
   public let file: PartFile
   /// What suits it; nothing: the pipeline's.
   public let defaults: Pipeline.Defaults?
-  /// Of a pack, which prompts that say it switch on; nothing: it acts where it is chosen.
+  /// The word of a pack, which a prompt with that word switches on; nothing: the variant acts where it is chosen.
   public let word: String?
 
   init(_ value: Json, _ name: String, _ slots: LoraSlots, _ schedule: Schedule) throws {
     func refuse(_ why: String) -> Failure { Failure("pipeline.json does not hold", "its variant \(name) \(why)", "Export the base again") }
     guard value.hasKeys(["file", "sha256", "bytes"], optional: ["defaults", "word"]), let path = value["file"]?.text, Part.isPlain(path),
       let digest = value["sha256"]?.text, isDigest(digest)
-    else { throw refuse("has a file of no plain path inside the folder, or without SHA-256") }
+    else { throw refuse("has a file without a plain path inside the folder, or without SHA-256") }
     let row = 4 * slots.width
     guard let bytes = value["bytes"]?.int, bytes % row == 0, (1...slots.rank).contains(bytes / row) else {
       throw refuse("has not 1 to \(slots.rank) rows of \(row) bytes")
@@ -68,7 +68,7 @@ public struct Variant: Sendable {
       let bits = (0..<4).reduce(UInt32(0)) { $0 | UInt32(data[data.startIndex + place + $1]) << UInt32(8 * $1) }
       return Float(bitPattern: bits)
     }
-    guard found.allSatisfy(\.isFinite) else { throw Failure(file.file, "it holds what is no number", "Do not use this folder") }
+    guard found.allSatisfy(\.isFinite) else { throw Failure(file.file, "it holds something other than numbers", "Do not use this folder") }
     return found
   }
 }

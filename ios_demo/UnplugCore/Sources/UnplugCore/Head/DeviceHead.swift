@@ -32,7 +32,7 @@ public struct DeviceHead: Sendable {
       let grid = facts["grid"]?.double, let ridge = facts["ridge"]?.double, let scale = facts["scale"]?.double,
       let edges = facts["edges"]?.list?.compactMap({ $0.double }), min(grid, ridge, scale) > 0, edges.count >= 3,
       zip(edges, edges.dropFirst()).allSatisfy({ $0 < $1 })
-    else { throw wrong("its facts are out of range") }
+    else { throw wrong("its settings are out of range") }
     let kinds = ["lift": "F32", "offset": "F32", "centers": "F64", "sums": "I64", "committed": "U8"]
     guard file.tensors.mapValues(\.dtype) == kinds else { throw wrong("its tensors are not those of a head") }
     let lift = file.tensors["lift"]!
@@ -121,7 +121,7 @@ public struct DeviceHead: Sendable {
 
   /// The numbers of a picture in the sums: features, one, soft age groups, age; in units of 2^-20 of each column's range.
   private func terms(_ pooled: [Double], _ age: Double) throws -> [Int64] {
-    guard age >= 0, age < 128 else { throw Failure("The age \(age)", "it is no age", "Give years from 0 up to 127") }
+    guard age >= 0, age < 128 else { throw Failure("The age \(age)", "it is not an age", "Give years from 0 up to 127") }
     let rounded = try steps(pooled).map { $0 * grid }
     let logs = centers.map { -0.5 * pow(($0 - age) / DeviceHead.width, 2) }
     let top = logs.max()!

@@ -19,7 +19,7 @@ struct Safetensors {
     let size = (0..<8).reduce(UInt64(0)) { $0 | UInt64(raw[$1]) << UInt64(8 * $1) }
     guard size <= 1 << 20, 8 + Int(size) <= raw.count else { throw wrong("it is cut off") }
     let start = 8 + Int(size)
-    guard let header = try looseJson(raw[8..<start]).object else { throw wrong("its header is no record") }
+    guard let header = try looseJson(raw[8..<start]).object else { throw wrong("its header is not a record") }
     var (found, end) = ([String: Tensor](), 0)
     for (name, item) in header where name != "__metadata__" {
       guard let dtype = item["dtype"]?.string, let width = Safetensors.widths[dtype], let sizes = item["shape"]?.list,

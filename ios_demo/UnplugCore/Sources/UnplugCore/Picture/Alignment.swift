@@ -17,7 +17,7 @@ public struct Frame: Equatable, Sendable {
   ) throws {
     let inside = [left.x, left.y, right.x, right.y].allSatisfy { $0 >= 0 && $0 <= 1 }
     guard inside, distance(left, right) >= 0.05 else {
-      throw Failure("The frame", "its eyes frame no face", "Give both in 0 to 1, apart")
+      throw Failure("The frame", "its eyes do not frame a face", "Give both in 0 to 1, apart")
     }
     (self.left, self.right, self.leastEyes, self.leastLight) = (left, right, leastEyes, leastLight)
   }
@@ -30,7 +30,7 @@ public struct Eyes: Equatable, Sendable {
 
   public init(left: SIMD2<Double>, right: SIMD2<Double>) { (self.left, self.right) = (left, right) }
 
-  /// Of the outlines of two eyes, in either order: halfway between the corners of each, its two points that are farthest apart.
+  /// Finds the middles from the outlines of two eyes, in either order: halfway between the corners of each, its two points that are farthest apart.
   init?(outlines: [[SIMD2<Double>]]) {
     let middles = outlines.compactMap { points -> SIMD2<Double>? in
       let pairs = points.indices.flatMap { one in points[one...].map { (points[one], $0) } }
@@ -44,14 +44,14 @@ public struct Eyes: Equatable, Sendable {
 extension Frame {
   /// The frame in a manifest's `preprocessing`; nothing where it says nothing of eyes.
   ///
-  /// - Throws: `Failure` where what it says frames no face.
+  /// - Throws: `Failure` where what it says does not frame a face.
   public init?(preprocessing: Json?) throws {
     guard let said = preprocessing?["eyes"] else { return nil }
     let eyes = (said.list ?? []).map { eye in (eye.list ?? []).map { $0.double ?? .nan } }
     func least(_ name: ExactText, _ usual: Double) -> Double { preprocessing?[name].map { $0.double ?? .nan } ?? usual }
     let (leastEyes, leastLight) = (least("least_eyes", 16), least("least_light", 24))
     guard eyes.count == 2, eyes.allSatisfy({ $0.count == 2 }), leastEyes.isFinite, leastLight.isFinite else {
-      throw Failure("The bundle", "its preprocessing frames no face", "Get another release")
+      throw Failure("The bundle", "its preprocessing does not frame a face", "Get another release")
     }
     try self.init(
       left: SIMD2(eyes[0][0], eyes[0][1]), right: SIMD2(eyes[1][0], eyes[1][1]), leastEyes: leastEyes, leastLight: leastLight)
@@ -69,9 +69,9 @@ extension Picture {
   /// A face turned, scaled and moved until its eyes lie in their places, byte for byte as unplug.sdk.drawing.inference does.
   ///
   /// - Parameters:
-  ///   - left: of the middle of the eye on the left, in pixels of the picture; pixel i covers [i, i + 1).
+  ///   - left: the middle of the eye on the left, in pixels of the picture; pixel i covers [i, i + 1).
   ///   - size: the side of the result in pixels.
-  /// - Throws: `Failure` where the eyes lie on each other.
+  /// - Throws: `Failure` where the eyes are in the same place.
   public func aligned(left: SIMD2<Double>, right: SIMD2<Double>, size: Int, frame: Frame) throws -> Picture {
     let (leftX, leftY) = (frame.left.x * Double(size), frame.left.y * Double(size))
     let (across, down) = (frame.right.x * Double(size) - leftX, frame.right.y * Double(size) - leftY)
@@ -80,7 +80,7 @@ extension Picture {
     let (real, imaginary) = ((wide * across + high * down) / whole, (high * across - wide * down) / whole)
     let scale = (real * real + imaginary * imaginary).squareRoot()
     guard scale > 0, scale < 1e6 else {
-      throw Failure("The face", "its eyes lie on each other", "Give a picture of one face from the front")
+      throw Failure("The face", "its eyes are in the same place", "Give a picture of one face from the front")
     }
     let steps = min(mostSteps, scale.rounded(.up))
     let shiftX = left.x - (real * leftX - imaginary * leftY)

@@ -107,7 +107,7 @@ struct Canvas {
     } while y <= bottom
   }
 
-  /// Goes on to the next corner that lies below a row; `left` is how many corners were not looked at yet, -1 behind the last.
+  /// Goes on to the next corner that lies below a row; `left` is how many corners were not looked at yet, -1 after the last.
   private func next(_ side: inout Edge, _ corners: [Place], _ y: Int, _ left: inout Int) {
     var (from, to) = (side.index, (side.index + side.turn) % corners.count)
     while true {

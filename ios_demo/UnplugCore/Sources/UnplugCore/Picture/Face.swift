@@ -2,7 +2,7 @@ import Foundation
 
 /// Where a face is, and what of the picture a model sees of it.
 public enum Face {
-  /// Of the box of all landmarks, on each side: as unplug.sdk.drawing.inference cuts faces.
+  /// The margin on each side, as a fraction of the box of all landmarks, as unplug.sdk.drawing.inference cuts faces.
   public static let margin = 0.01
 
   /// The square around the box of a face's landmarks, cut off at the picture's edges.
@@ -26,7 +26,7 @@ public enum Decision: String, Sendable { case over, under, unsure }
 /// The rule "over from here, under up to there, unsure between": `decision` in a manifest's `postprocessing`,
 /// `unplug-decision/1`; as unplug.sdk.drawing.inference.Decision.
 public struct Limits: Equatable, Sendable {
-  /// T in years; who has had that birthday is over.
+  /// T in years; a person who has had that birthday is over.
   public let age: Double
   /// The smallest P(age >= T) that is answered over, and the largest that is answered under.
   public let overFrom: Double
@@ -34,13 +34,13 @@ public struct Limits: Equatable, Sendable {
   /// Shares of minors called over and of adults called under, at most, of people like those that it was fitted on.
   public let maxFpr: Double
   public let maxFnr: Double
-  /// With which that holds over the draw of those people; nothing where it holds on average over draws.
+  /// The probability that this holds over the draw of those people; nothing where it holds on average over draws.
   public let confidence: Double?
   /// SHA-256 of the checkpoints and files that it was fitted on: about others it decides nothing.
   let models: Set<String>
 
   /// - Parameters:
-  ///   - postprocessing: of the manifest; nothing where it carries no limits.
+  ///   - postprocessing: the manifest's field; nothing where it carries no limits.
   ///   - edges: borders of the model's age groups, in years.
   /// - Throws: `Failure` where it carries some that do not hold.
   init?(_ postprocessing: Json?, _ edges: [Double]) throws {
@@ -57,13 +57,13 @@ public struct Limits: Equatable, Sendable {
   /// What it holds, in a sentence.
   var held: String {
     func percent(_ share: Double) -> String { ecmaScript((1e4 * share).rounded() / 100) }
-    let sure = confidence.map { "\(percent($0)) % confidence" } ?? "on average over draws of them"
+    let sure = confidence.map { "\(percent($0)) % confidence" } ?? "on average over samples of such people"
     return
-      "At most \(percent(maxFpr)) % of minors are called over \(ecmaScript(age)) and \(percent(maxFnr)) % of adults under it, "
-      + "of people like those it was fitted on (\(sure))."
+      "For people like those it was fitted on: at most \(percent(maxFpr)) % of minors are called over \(ecmaScript(age)), "
+      + "and at most \(percent(maxFnr)) % of adults under \(ecmaScript(age)) (\(sure))."
   }
 
-  /// Of P(age >= T).
+  /// The answer to P(age >= T).
   func decide(_ over: Double) -> Decision { over >= overFrom ? .over : over <= underTo ? .under : .unsure }
 }
 
@@ -103,13 +103,13 @@ public struct AgeReader: Sendable {
   /// Where the eyes of a face go; nothing where the manifest has the centre square taken.
   public let frame: Frame?
 
-  /// - Parameter manifest: of the bundle, whose model is of the type `age`.
+  /// - Parameter manifest: the manifest of a bundle whose model is of the type `age`.
   public init(manifest: Json) throws {
     let iospec = try IOSpec(manifest["iospec"], what: "manifest.json")
     let names = iospec.outputs.map(\.name)
     guard manifest["model_type"] == .text("age"), iospec.inputs.count == 1, iospec.inputs[0].isImage, iospec.inputs[0].axis("C") == 3,
       names.contains("age_logits"), names.contains("expected_age")
-    else { throw Failure("The bundle", "its model is no age predictor", "Open one that is") }
+    else { throw Failure("The bundle", "its model is not an age predictor", "Open one that is") }
     input = iospec.inputs[0]
     edges = manifest["postprocessing"]?["age_edges"]?.list?.compactMap { $0.double } ?? []
     limits = try Limits(manifest["postprocessing"], edges)
@@ -142,7 +142,7 @@ public struct AgeReader: Sendable {
     }
     guard let limits else { return AgeAnswer(years: Double(years), groups: groups, decision: nil, said: nil, held: nil) }
     guard limits.models.contains(file) else {
-      let why = "No decision: the limits in this bundle were fitted on other files than the one that answers here."
+      let why = "No decision: the limits in this bundle were fitted on other model files than the one used here."
       return AgeAnswer(years: Double(years), groups: groups, decision: nil, said: nil, held: why)
     }
     let decision = limits.decide(overProbability(shares, edges, limits.age))

@@ -5,7 +5,7 @@ public enum FaceStyle: String, Sendable {
   /// As MediaPipe's Image Generator draws: oval and lips white, the left eye, brow and iris green, the right ones blue.
   case mediapipe
 
-  /// Of oval, lips, left eye, brow and iris, right eye, brow and iris; left and right are the person's own.
+  /// The colours of oval, lips, left eye, brow and iris, right eye, brow and iris; left and right are the person's own.
   var colours: [SIMD3<UInt8>] {
     let (white, green, blue) = (SIMD3<UInt8>(255, 255, 255), SIMD3<UInt8>(0, 255, 0), SIMD3<UInt8>(0, 0, 255))
     switch self {
@@ -58,7 +58,7 @@ public enum FaceMesh {
   ///
   /// - Parameter face: x and y of each of the 478 points, in pixels of the photograph.
   public static func draw(_ face: [SIMD2<Double>], in photograph: Picture, size: Int, style: FaceStyle = .unplug) throws -> Picture {
-    guard face.count == points else { throw Failure("The face", "\(face.count) points are no face", "Give \(points)") }
+    guard face.count == points else { throw Failure("The face", "\(face.count) points are not a face", "Give \(points)") }
     return try drawn(Figure(points: face, lines: lines(style)), photograph, size, style)
   }
 }
@@ -70,14 +70,14 @@ public struct FaceOutline: Equatable, Sendable {
   public var contour: [SIMD2<Double>] = []
   public var outerLips: [SIMD2<Double>] = []
   public var innerLips: [SIMD2<Double>] = []
-  /// Of both sides in either order: which is which, their places tell.
+  /// The points of both sides in either order: their places tell which is which.
   public var eyes: [[SIMD2<Double>]] = []
   public var brows: [[SIMD2<Double>]] = []
   public var pupils: [SIMD2<Double>] = []
 
   public init() {}
 
-  /// Of an eye's width: the radius of its iris.
+  /// The radius of an iris, as a fraction of its eye's width.
   private static let iris = 0.2
 
   /// Chains of points by the groups of `FaceStyle.colours`.

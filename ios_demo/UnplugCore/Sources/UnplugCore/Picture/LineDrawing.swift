@@ -12,7 +12,7 @@ public struct Figure: Sendable {
   public let points: [SIMD2<Double>]
   /// A line with an invisible end is left out.
   public let visible: [Bool]
-  /// In drawing order.
+  /// The points in drawing order.
   public let lines: [Line]
 
   public init(points: [SIMD2<Double>], visible: [Bool]? = nil, lines: [Line]) {

@@ -2,7 +2,7 @@ import Foundation
 
 /// What a photograph's file says of itself, before a pixel of it is decoded.
 public struct PhotographFacts: Equatable, Sendable {
-  /// As the pixels are stored, before they are turned.
+  /// The size as the pixels are stored, before they are turned.
   public let width: Int
   public let height: Int
   /// EXIF's, 1 to 8; any other is read as 1, upright.
@@ -22,20 +22,20 @@ public protocol PhotographDecoder: Sendable {
 }
 
 extension Picture {
-  /// Of a photograph: more would not fit into a phone's memory beside a model.
+  /// The most megapixels of a photograph: more would not fit into a phone's memory together with a model.
   public static let mostMegapixels = 64
   public static let mostMegabytes = 64
 
   /// A photograph, turned upright.
   ///
-  /// - Throws: `Failure`, one line, for what is no picture, is damaged, or too large; nothing is decoded before its size is known.
+  /// - Throws: `Failure`, one line, for what is not a picture, is damaged, or too large; nothing is decoded before its size is known.
   public init(photograph data: Data, _ decoder: any PhotographDecoder) throws {
     let what = "The photograph"
     guard data.count <= Picture.mostMegabytes << 20 else {
       throw Failure(what, "it has \(data.count >> 20) MB, and \(Picture.mostMegabytes) are the most", "Choose a smaller one")
     }
     guard let kind = photographKind(data) else {
-      throw Failure(what, "its file is no picture", "Choose a JPEG, PNG or HEIC file")
+      throw Failure(what, "its file is not a picture", "Choose a JPEG, PNG or HEIC file")
     }
     let unread = Failure(what, "its \(kind) file is damaged, or this device does not read it", "Choose another, or save it as JPEG")
     guard let facts = decoder.facts(data), facts.width > 0, facts.height > 0 else { throw unread }

@@ -85,7 +85,7 @@ public final class AgeScreen {
   private let folder: URL
   private let worker = AgeWorker()
 
-  /// - Parameter folder: for the model's files; the app's caches.
+  /// - Parameter folder: the folder for the model's files, in the app's caches.
   public init(openers: [any Opener], finder: any FaceFinder, decoder: any PhotographDecoder, folder: URL) {
     (self.openers, self.finder, self.decoder, self.folder) = (openers, finder, decoder, folder)
     delegate = openers.first?.delegates.first ?? "all"
@@ -93,7 +93,7 @@ public final class AgeScreen {
 
   /// - Parameters:
   ///   - photograph: a file as the camera or the library gives it; nothing where it gave none.
-  ///   - bundle: whose model is asked.
+  ///   - bundle: the bundle whose model is asked.
   public func look(at photograph: Data?, _ bundle: Verified?) async {
     (state, seen, note) = (.looking, nil, nil)
     do {
@@ -103,7 +103,7 @@ public final class AgeScreen {
       let faces = reader.frame == nil ? [] : try await finder.faces(picture)
       let shown = try await Task.detached { try reader.shown(picture, faces) }.value
       seen = shown
-      if reader.frame == nil { note = "This bundle does not say where eyes go: the model saw the centre square." }
+      if reader.frame == nil { note = "This bundle does not say where the eyes belong, so the model saw the centre square." }
       state = .answer(try await worker.answer(reader, shown, try place(bundle), delegate))
     } catch { state = .failed(line(of: error)) }
   }

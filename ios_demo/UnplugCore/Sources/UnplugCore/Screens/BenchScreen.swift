@@ -45,7 +45,7 @@ public final class BenchScreen {
 
   /// - Parameters:
   ///   - platform: made anew in the task that measures.
-  ///   - folder: for the files of a run; of this screen's own, in the app's caches.
+  ///   - folder: the screen's own folder for the files of a run, in the app's caches.
   public init(openers: [any Opener], folder: URL, platform: @escaping @Sendable () -> any BenchPlatform) {
     (self.openers, self.folder, self.platform) = (openers, folder, platform)
     delegates = Set(openers.flatMap(\.delegates))
@@ -67,7 +67,7 @@ public final class BenchScreen {
     state = .failed("The last benchmark: the app was ended while it ran, \(saved). Measure again.")
   }
 
-  /// - Parameter starts, iterations, seconds: of the plan; a sustained run takes `seconds` at full load.
+  /// - Parameter starts, iterations, seconds: the plan's numbers; a sustained run takes `seconds` at full load.
   public func run(_ bundle: Verified?, starts: Int = 5, iterations: Int = 50, seconds: Double = 300) async {
     state = .running(0, "")
     let folder = self.folder
@@ -123,7 +123,7 @@ public final class BenchScreen {
 
 /// The benchmark without a screen: `--benchmark FOLDER` among the launch arguments, as `unplug bench --on ios` starts the app.
 public enum HeadlessBench {
-  /// What was measured until now, beside the plan; `report.json` is there only when all is done.
+  /// The file with what was measured until now, next to the plan; `report.json` is there only when all is done.
   public static let partial = "partial.json"
   /// The line that says why nothing could be measured, for the harness.
   public static let failed = "failed.txt"
@@ -138,8 +138,8 @@ public enum HeadlessBench {
     return container.appendingPathComponent(path)
   }
 
-  /// Works through `plan.json` and writes `report.json` beside it, whole or not at all; also where everything failed. Folders of
-  /// earlier benchmarks (`bench-*` beside it) are removed: nobody else can.
+  /// Works through `plan.json` and writes `report.json` next to it, whole or not at all; also where everything failed. Folders of
+  /// earlier benchmarks (`bench-*` next to it) are removed: nothing else can remove them.
   public static func run(_ folder: URL, openers: [any Opener], platform: any BenchPlatform) throws {
     do { try measured(folder, openers, platform) } catch {
       try? Data(line(of: error).utf8).write(to: folder.appendingPathComponent(failed), options: .atomic)

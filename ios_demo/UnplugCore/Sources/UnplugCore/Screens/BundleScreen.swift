@@ -26,8 +26,8 @@ public struct BundleFacts: Equatable, Sendable {
     let (said, lineage) = (bundle.publication, bundle.manifest["lineage"])
     (id, name, release, expires, requests) = (bundle.id, said.name, said.release, said.expires, said.requests)
     let (samples, method) = (lineage?["forget_samples"]?.int ?? 0, lineage?["method"]?.string ?? "")
-    let share = lineage?["compute_fraction"]?.double.map { " at \(oneDigit(100 * $0)) % of the cost of training anew" } ?? ""
-    forgotten = samples == 0 ? "Nobody asked to be forgotten yet" : "\(samples) pictures were forgotten by \(method)\(share)"
+    let share = lineage?["compute_fraction"]?.double.map { " at \(oneDigit(100 * $0)) % of the cost of retraining" } ?? ""
+    forgotten = samples == 0 ? "Nobody asked to be forgotten yet" : "\(samples) pictures were forgotten with the method \(method)\(share)"
     gates = (bundle.manifest["gates"]?.list ?? []).map(BundleFacts.gate)
     papers = bundle.files.keys.sorted().map(\.string).filter {
       $0.hasPrefix("reports/") || $0.hasPrefix("certificates/") || $0 == "README.md"

@@ -8,7 +8,7 @@ public actor Painter {
 
   public init() {}
 
-  /// Opens what is not open yet and draws; ends with `CancellationError` behind the step in which its task is cancelled.
+  /// Opens what is not open yet and draws; ends with `CancellationError` after the step in which its task is cancelled.
   func draw(
     _ generator: Generator, _ order: Order, _ choice: DrawChoice, _ opener: any Opener, seen: @Sendable (DrawStep) -> Void
   ) throws -> Drawn {
@@ -98,7 +98,7 @@ public final class DrawScreen {
   private var task: Task<Drawn, any Error>?
 
   /// - Parameters:
-  ///   - memory: with the keys that the app trusts; without one nothing opens that is signed.
+  ///   - memory: the keys that the app trusts; without it nothing opens that is signed.
   ///   - now: seconds since 1970.
   public init(
     openers: [any Opener], finder: any FaceFinder, decoder: any PhotographDecoder, memory: (any Memory)? = nil,
@@ -223,7 +223,7 @@ public final class DrawScreen {
   public func stop() { task?.cancel() }
 
   private func order(_ generator: Generator) throws -> Order {
-    guard let number = UInt64(seed) else { throw Failure("The seed", "it is no whole number", "Use 0 to 18446744073709551615") }
+    guard let number = UInt64(seed) else { throw Failure("The seed", "it is not a whole number", "Use 0 to 18446744073709551615") }
     var order = Order(prompt: prompt, seed: number, defaults: generator.pipeline.defaults)
     (order.steps, order.guidance, order.solver) = (steps, guidance, solver)
     order.lora = try generator.rows(variant, prompt: prompt)
@@ -245,7 +245,7 @@ public final class DrawScreen {
     if encoded.cut {
       lines.append("The base reads only the beginning of these words.")
     } else if !unknown.isEmpty {
-      lines.append("The base may not know: \(unknown.prefix(5).joined(separator: ", ")).")
+      lines.append("The base may not know these words: \(unknown.prefix(5).joined(separator: ", ")).")
     }
     return lines.isEmpty ? nil : lines.joined(separator: " ")
   }

@@ -1,7 +1,7 @@
 /// How many points the curve P-256 has: a prime.
 private let order = bytes(hex: "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551")
 
-/// r and s as 64 bytes, out of strict DER: minimal lengths, nothing behind it, both from 1 to the order less 1.
+/// r and s as 64 bytes, out of strict DER: minimal lengths, nothing after it, both from 1 to the order less 1.
 ///
 /// Nothing for every other spelling.
 func rawSignature(der bytes: [UInt8]) -> [UInt8]? {

@@ -12,10 +12,10 @@ public struct PublicKey: Equatable, Sendable {
     0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
   ]
 
-  /// - Parameter pem: as `unplug bundle keygen` writes it.
+  /// - Parameter pem: the text that `unplug bundle keygen` writes.
   public init(pem: String) throws {
     let (begin, end) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")
-    let wrong = Failure("The trusted key", "it is no public key of P-256 in PEM form", "Take the .pub file of unplug bundle keygen")
+    let wrong = Failure("The trusted key", "it is not a public key of P-256 in PEM form", "Take the .pub file of unplug bundle keygen")
     let body = pem.replacingOccurrences(of: begin, with: "").replacingOccurrences(of: end, with: "")
     let letters = body.utf8.filter { !" \n\r\t".utf8.contains($0) }
     guard pem.utf8.count < 1000, let der = strictBase64(Array(letters)), der.count == 91, der.starts(with: PublicKey.head) else {

@@ -118,7 +118,7 @@ def conditions_of(
     show: bool = False,
 ) -> tuple[NDArray[np.uint8], Found]:
     """The conditions of a data set's pictures: `exact_depths` where the settings name them, else
-    what `conditions_in_worker` draws of the pixels, with its arguments, answers and errors.
+    what `conditions_in_worker` draws from the pixels, with the same arguments, answers and errors.
     """
     if options.get("model") == EXACT:
         return exact_depths(dataset, options, size, out=out, show=show)

@@ -51,7 +51,7 @@ class ConditionPool:
             self._bar.update(count)
 
     def run(self, task: Callable[[P], R], pieces: Sequence[P]) -> Generator[R, None, None]:
-        """`task` of every piece, in order; when one raises, the others are stopped."""
+        """Runs `task` on every piece and gives the results in order; if one raises, the others stop."""
         parallel = self.condition.parallel != "none"
         with contextlib.closing(self._bar), self.condition:
             yield from (

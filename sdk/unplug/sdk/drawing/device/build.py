@@ -53,9 +53,9 @@ class GeneratorSource:
         name: the name of the base.
         folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
         plugins: name to checkpoint folder.
-        steps, guidance, solver: that suit the base by default. With a guidance of 1 (none) and no
-            slots the UNet is exported so that it is asked about the prompt alone, once a step and
-            not twice; it then draws without guidance only.
+        steps, guidance, solver: the settings that suit the base by default. With a guidance of 1
+            (none) and no slots the UNet is exported so that it is asked about the prompt alone,
+            once a step and not twice; it then draws without guidance only.
         schedule: the schedule of guidance over the noise levels.
         lora_slots: the UNet takes low-rank updates as an input, so that one file serves every
             variant.

@@ -52,7 +52,9 @@ class Words:
         return self.encoded or (read(self.prompt), read(self.negative))
 
     def settled(self, pipeline: Pipeline, variant: str | None = None) -> Words:
-        """With everything said and read: what is left open is the variant's, or the pipeline's."""
+        """The words with everything said and read: what is left open is the variant's, or the
+        pipeline's.
+        """
         usual = pipeline.defaults_of(variant)
         return replace(
             self,

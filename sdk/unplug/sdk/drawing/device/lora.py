@@ -202,7 +202,7 @@ def read_lora(
 
     Args:
         path: a ``.safetensors`` file, or a folder that ``save_lora_weights`` wrote.
-        layers: that can be changed.
+        layers: the layers that can be changed.
         of: the owner of the layers, for messages.
         lacks: the thing that the owner lacks where a name fits no layer.
         fix: advice for that case.

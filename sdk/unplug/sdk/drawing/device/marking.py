@@ -72,7 +72,7 @@ def claim(path: Path, inputs: Sequence[Path] = ()) -> None:
         )
     if any(item.exists() and item.samefile(path) for item in inputs):
         raise InputError(
-            f"`out` {path}", "that is the picture which it is made from", "Give another name"
+            f"`out` {path}", "it is the picture that the new one is made from", "Give another name"
         )
     with path.open("rb") as handle:
         marked = TRAINED.encode() in handle.read(MARK_WITHIN)

@@ -1,5 +1,4 @@
 """The portable noise stream: Philox4x32-10 to 32-bit words, to uniforms, to normals.
-docs/formats.md says it step by step.
 
 Counter-based: number k of a stream depends on (seed, stream, k) alone, not on how many are drawn,
 in what order or by how many threads. Shapes: N blocks, K numbers.

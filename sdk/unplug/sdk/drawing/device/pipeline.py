@@ -119,7 +119,7 @@ class Variant:
             little-endian, the first ones only.
         sha256: the SHA-256 of the file.
         bytes: the size of the file in bytes.
-        defaults: that suit it; None: the pipeline's.
+        defaults: the settings that suit it; None: the pipeline's.
         word: the word of a pack; prompts that say it switch the pack on. None: it acts where it is
             chosen. Absent from the record where there is none.
     """
@@ -154,7 +154,7 @@ class Pipeline:
             itself.
         shift_factor: the shift of the autoencoder; the decoder's file adds it itself.
         defaults: steps, guidance and solver.
-        noise: the stream that the first latent is drawn from, see docs/formats.md.
+        noise: the stream that the first latent is drawn from: `unplug.sdk.drawing.device.noise`.
         versions: the versions of unplug and Python.
         git_revision: the git revision of this code, or None.
         lora: the UNet's input for low-rank updates, after its residuals; absent where it was
@@ -306,7 +306,7 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
         if shape != wanted:
             yield f"its {part} has {name} of shape {shape} where {wanted} is needed"
     if not pipeline.guided and "noise_pred_negative" in tensors["unet"]:
-        yield "its unet answers for a negative prompt that it is not asked about"
+        yield "its unet has an output for a negative prompt, and no input for one"
     for part in tensors:
         for name, tensor in tensors[part].items():
             kind = "int32" if name == "input_ids" else "float32"

@@ -61,8 +61,9 @@ class Encoded:
 
     Args:
         ids: L token ids: the start, the words', the end, padding.
-        tokens: that the whole prompt has, start and end included; more than L were cut.
-        spelled: words that are no token of their own, each once: the base spells them, and may
+        tokens: the number of tokens that the whole prompt has, start and end included; more than L
+            were cut.
+        spelled: words that are not tokens of their own, each once: the base spells them, and may
             never have seen them.
     """
 
@@ -292,7 +293,7 @@ def untaught(spelled: Sequence[str], vocabulary: int) -> str | None:
     vocabulary is a general one.
 
     Args:
-        spelled: words that are no token of their own.
+        spelled: words that are not tokens of their own.
         vocabulary: how many tokens there are. A small base has a token for every word of its
             captions.
 

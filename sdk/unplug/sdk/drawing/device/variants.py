@@ -40,7 +40,7 @@ class VariantSource:
 
     Args:
         loras: LoRA weights, see `pack_loras`; all of them act.
-        defaults: that suit them; None: the base's.
+        defaults: the settings that suit them; None: the base's.
         word: the word that prompts say to use them, see `Variant`.
     """
 

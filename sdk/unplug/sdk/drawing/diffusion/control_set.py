@@ -231,8 +231,8 @@ def load_control_set(
 
 
 def _condition_place(dataset: Dataset, kind: str, options: Mapping[str, str]) -> Path:
-    """In the cache. By the settings alone: versions have their place next to the file, and what is
-    of another one is drawn over.
+    """The place in the cache, by the settings alone: versions have their place next to the file,
+    and what is of another one is drawn over.
     """
     settings = json_sha256(identity(build_condition(kind, options))["settings"])[:8]
     name = f"condition-{kind}-{dataset.content[:24]}-{settings}-{dataset.size}px.npy"

@@ -110,5 +110,5 @@ def base_digest(base: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: a tuple is a list, an array its text."""
+    """The value as JSON has it: a tuple is a list, an array its text."""
     return json.loads(json.dumps(value, default=str))

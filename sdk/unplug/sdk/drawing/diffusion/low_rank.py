@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from unplug.core import atomic_dir, quiet, sha256_file, sha256_tree, write_json
+from unplug.plugins import describe_weights
 from unplug.sdk.drawing.device import WEIGHTS_NAME
 from unplug.sdk.learning.training import seeded
 
@@ -49,7 +50,16 @@ def updates_of(unet: Any) -> dict[str, Tensor]:
     }
 
 
-def save_low_rank(unet: Any, out: Path, record: dict[str, Any], card: str, *, half: bool) -> None:
+def save_low_rank(
+    unet: Any,
+    out: Path,
+    record: dict[str, Any],
+    card: str,
+    *,
+    half: bool,
+    title: str,
+    **header: str,
+) -> None:
     """Writes the updates as diffusers writes LoRA weights, with their record and a card.
 
     Args:
@@ -58,6 +68,7 @@ def save_low_rank(unet: Any, out: Path, record: dict[str, Any], card: str, *, ha
         record: gets the hashes of the weights and of the folder.
         card: Markdown.
         half: store them in float16.
+        title, header: keys of the file's own metadata, see `describe_weights`.
 
     Raises:
         OutputError: see `atomic_dir`.
@@ -71,6 +82,7 @@ def save_low_rank(unet: Any, out: Path, record: dict[str, Any], card: str, *, ha
         diffusers().StableDiffusionPipeline.save_lora_weights(
             temporary, unet_lora_layers=layers, safe_serialization=True
         )
+        describe_weights(temporary / WEIGHTS_NAME, architecture="unet-lora", title=title, **header)
         (temporary / "README.md").write_text(card, encoding="utf-8")
         hashes = {
             "weights_sha256": sha256_file(temporary / WEIGHTS_NAME),

@@ -120,7 +120,7 @@ def share_of(batch_size: int, *, processes: int = 1, parts: int = 1) -> int:
 
     Args:
         batch_size: the batch size of a step.
-        processes: that share it.
+        processes: the number of processes that share it.
         parts: the number of parts in which each process takes its share.
 
     Raises:

@@ -22,7 +22,7 @@ from unplug.sdk.learning.data import (
     captions_of,
     parse_spec,
 )
-from unplug.sdk.learning.training import describe_device, training_dir
+from unplug.sdk.learning.training import describe_device, front_matter, training_dir
 
 from .base_training import tokenize
 from .digest import base_digest
@@ -124,7 +124,16 @@ def train_pack(
         "versions": versions(),
         **(again or {}),
     }
-    save_low_rank(unet, out, record, _card(record), half=half)
+    save_low_rank(
+        unet,
+        out,
+        record,
+        _card(record),
+        half=half,
+        title=f"Pack: {word}",
+        description=f"For the base whose SHA-256 is {facts['base']}",
+        trigger_phrase=word,
+    )
     shutil.rmtree(work, ignore_errors=True)
     return record
 
@@ -180,6 +189,12 @@ def _loss(base: Any, unet: Any, latent_Nchw: Tensor, ids_NL: Tensor, device: tor
 
 def _card(record: dict[str, Any]) -> str:
     return _CARD.format(
+        front=front_matter(
+            f"Pack: {record['word']}",
+            ("unplug", "lora"),
+            record,
+            {"train": {key: record["loss"][key] for key in ("without", "with")}},
+        ),
         word=record["word"],
         base=record["base"]["name"],
         digest=record["base"]["sha256"],
@@ -191,11 +206,7 @@ def _card(record: dict[str, Any]) -> str:
 
 
 _CARD = """\
----
-library_name: unplug-sdk
-tags: [unplug, lora, text-to-image]
----
-# Pack: {word}
+{front}# Pack: {word}
 
 Low-rank weights (rank {rank}) of the UNet of the base `{base}` (SHA-256 `{digest:.16}`), trained
 {steps} steps on the {pictures} pictures of `{spec}`. `unplug generate --pack FOLDER` uses them where

@@ -17,11 +17,11 @@ from PIL import Image
 from torch import nn
 
 from unplug.core import atomic_path, one_writer, versions
-from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
+from unplug.plugins import CODE_FILE, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.conditions import build_condition, identity, portable
 from unplug.sdk.drawing.conditions import with_exact
 from unplug.sdk.learning.data import Dataset, Split, fitting, keyed
-from unplug.sdk.learning.training import check_place, describe_device, training_dir
+from unplug.sdk.learning.training import check_place, describe_device, front_matter, training_dir
 
 from .control import CONTROLS, Control
 from .control_set import ControlSet, base_digest, load_control_set
@@ -245,11 +245,7 @@ def _origin(dataset: Dataset, split: Split, done: Trained, device: torch.device)
 
 
 _CARD = """\
----
-library_name: unplug-sdk
-tags: [unplug, conditioning-plugin, t2i-adapter, on-device]
----
-# Conditioning plugin, {kind}, {size} px ({role})
+{front}# {title} ({role})
 
 {parameters:,} parameters, run once a picture next to a frozen base (`{base}`, SHA-256 `{digest:.16}`). Trained {begun} with
 `unplug train plugin` on `{spec}`, {steps} steps of {batch}, seed {seed}.
@@ -260,6 +256,9 @@ from unplug.plugins import ConditioningPlugin
 
 pipe = StableDiffusionAdapterPipeline.from_pretrained("BASE", adapter=ConditioningPlugin.from_pretrained("FOLDER"))
 ```
+
+diffusers alone opens it with `AutoModel.from_pretrained("FOLDER", trust_remote_code=True)`; that runs `{code}` of the
+folder, which imports `unplug.plugins`.
 """
 
 
@@ -273,10 +272,17 @@ def plugin_card(record: dict[str, Any]) -> str:
             f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of "
             "retraining.\n"
         )
+    title = f"Conditioning plugin, {record['condition']['kind']}, {record['image_size']} px"
     return _CARD.format(
+        front=front_matter(
+            title,
+            ("unplug", "conditioning-plugin", "t2i-adapter", "on-device"),
+            record,
+            {name: {"loss": row["loss"]} for name, row in record["metrics"].items()},
+        ),
+        title=title,
+        code=CODE_FILE,
         begun="on from another plugin's weights" if record.get("start") else "from scratch",
-        kind=record["condition"]["kind"],
-        size=record["image_size"],
         role=record["role"],
         parameters=record["parameters"],
         base=record["base"]["name"],

@@ -100,7 +100,15 @@ def train_student(
     }
     if recipe.rank:
         card = _CARD.format(steps=recipe.drawn_steps, teacher=told["teacher"])
-        save_low_rank(student.unet, out, {"schema": LORA_SCHEMA, **told}, card, half=half)
+        save_low_rank(
+            student.unet,
+            out,
+            {"schema": LORA_SCHEMA, **told},
+            card,
+            half=half,
+            title=f"A picture in {recipe.drawn_steps} steps",
+            description=f"For the base whose SHA-256 is {told['teacher']}",
+        )
     else:
         base.unet = student.unet.requires_grad_(False)
         save_base(base, out, {**record, **told}, half=half)

@@ -171,7 +171,7 @@ def draw_pictures(
     Args:
         base: see `load_base`.
         prompts: B prompts.
-        steerings: plugins with their pictures; none is the bare base.
+        steerings: plugins with their pictures; the bare base if there are none.
         seeds: B seeds.
         size: side in pixels, a multiple of 8; default: what the base was trained for.
         steps, guidance, solver, schedule, negative, progress: see `generate`.

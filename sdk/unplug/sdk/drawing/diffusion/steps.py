@@ -115,7 +115,7 @@ class Trained:
         history: rows of ``step``, ``loss``, ``lr``, ``wall_s``.
         wall_s: seconds over all parts of the run, also of those before a kill.
         samples: seen over all processes.
-        processes: that shared the work.
+        processes: the number of processes that shared the work.
     """
 
     model: Any
@@ -166,8 +166,8 @@ def make_accelerator(recipe: StepRecipe, device: torch.device) -> Any:
 
 
 def synced(model: nn.Module, processes: int, device: torch.device) -> nn.Module:
-    """With batch norms that count over all GPUs: each sees its share of a step alone. gloo on a CPU
-    has none.
+    """The network with batch norms that count over all GPUs: each sees its share of a step alone.
+    gloo on a CPU has none.
     """
     return (
         nn.SyncBatchNorm.convert_sync_batchnorm(model)

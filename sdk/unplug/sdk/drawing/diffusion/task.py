@@ -173,7 +173,7 @@ class NoiseSet(SampleSet):
 
     @property
     def eval_batch(self) -> int:
-        """By the size of the base's latents."""
+        """The batch size, by the size of the base's latents."""
         return batch_size_of(self.frame.base)
 
     def holds(self) -> frozenset[str]:

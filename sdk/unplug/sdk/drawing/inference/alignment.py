@@ -86,7 +86,7 @@ def frame_in(preprocessing: Mapping[str, Any], where: str) -> Frame | None:
         return Frame(left=left, right=right, **least)
     except (TypeError, ValueError, OverflowError, InputError) as error:
         raise InputError(
-            where, "its preprocessing frames no face", "Get the bundle again, or use `box`"
+            where, "its preprocessing does not frame a face", "Get the bundle again, or use `box`"
         ) from error
 
 
@@ -137,7 +137,7 @@ def align(
     scale = math.sqrt(real * real + imaginary * imaginary)
     if not 0.0 < scale < 1e6:
         raise DataError(
-            "face", "its eyes lie on each other", "Give a picture of one face from the front"
+            "face", "its eyes are in the same place", "Give a picture of one face from the front"
         )
     steps = min(MAX_STEPS, math.ceil(scale))
     shift_x = left[0] - (real * goal_left[0] - imaginary * goal_left[1])

@@ -56,7 +56,7 @@ class ModelHeld:
     Args:
         name: the name of the folder or file.
         sha256: the SHA-256 of its weights or bytes.
-        over_from, under_to: that it would do with by itself.
+        over_from, under_to: the cut-offs that it would do with by itself.
         minors, adults: the whole decision's answers for those people.
     """
 
@@ -88,7 +88,7 @@ class DecisionRecord:
             than its training's by its split, or "said" by the person who fitted it.
         by: attribute by whose groups the limits hold as well; null for none.
         groups: the groups of that attribute, including the small ones.
-        models: that it was fitted on.
+        models: the models that it was fitted on.
         schema: always ``unplug-decision/1``.
     """
 
@@ -158,7 +158,7 @@ def decision_in(postprocessing: dict[str, Any], where: str) -> DecisionRecord | 
         where: opens the error message.
 
     Raises:
-        InputError: what stands there is no record, or its rule crosses.
+        InputError: what stands there is not a record, or its rule crosses.
     """
     from pydantic import TypeAdapter, ValidationError
 

@@ -181,8 +181,8 @@ def _read(path: str | Path) -> tuple[Artifact, bytes]:
 
 
 def tried(job: Job) -> Reply:
-    """The child's side of `load_embedded`: whether several pictures at once are answered as one by
-    one.
+    """The child's side of `load_embedded`: whether several pictures at once get the answers that
+    they get one by one.
     """
     artifact, raw = _read(job.values["path"])
     path, threads, iospec = artifact.path, job.values["threads"], artifact.card.iospec

@@ -57,7 +57,7 @@ class HeadFacts:
             here.
         grid: pooled features are rounded to multiples of it.
         ridge: penalty a picture.
-        scale: that group scores are multiplied by.
+        scale: the factor that group scores are multiplied by.
         edges: G + 1 borders of the age groups in years; the age is held between the first and the
             last.
         digest: SHA-256 over the tensors, in the order of `TENSORS`.
@@ -110,7 +110,8 @@ class DeviceHead:
     committed: frozenset[bytes]
 
     def add(self, name: str, pooled_C: Array, age: float) -> DeviceHead:
-        """With one more picture: its name, the trunk's features of it, and an age in years.
+        """The head with one more picture: its name, the trunk's features of it, and an age in
+        years.
 
         Raises:
             InputError: it is in already, is not of this trunk's width, or is not finite.
@@ -125,7 +126,7 @@ class DeviceHead:
         )
 
     def remove(self, name: str, pooled_C: Array, age: float) -> DeviceHead:
-        """Without a picture, as if it had never been there, bit for bit.
+        """The head without a picture, as if it had never been there, bit for bit.
 
         Raises:
             InputError: that picture under that name and age is not in it, or nobody would be left.
@@ -302,7 +303,7 @@ def _facts(raw: Any) -> HeadFacts:
         low < high for low, high in itertools.pairwise(facts.edges)
     )
     if not inside or not rising or not all(map(math.isfinite, facts.edges)):
-        raise ValueError("its facts are out of range")
+        raise ValueError("its settings are out of range")
     return facts
 
 
@@ -329,7 +330,7 @@ def _opened(facts: HeadFacts, tensors: dict[str, NDArray[Any]]) -> DeviceHead:
     ):
         raise ValueError("it is larger than any head")
     if not all(np.isfinite(item).all() for item in (lift_DC, offset_D, center_G)):
-        raise ValueError("some of its numbers are none")
+        raise ValueError("some of its values are not numbers")
     sums_KK = np.zeros((size, size), np.int64)
     sums_KK[np.triu_indices(size)] = sums
     # The file holds the upper triangle; the matrix is symmetric.

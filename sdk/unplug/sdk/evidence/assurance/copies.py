@@ -89,7 +89,7 @@ def trained_pixels(
     far that is.
 
     Args:
-        dataset: that is judged on; a split of it needs no other data.
+        dataset: the data that is judged on; a split of it needs no other data.
         splits: the splits of the trainings.
         training: the data of the other splits, at the size of `dataset`.
 

@@ -168,7 +168,7 @@ def decision_shift(
     group_N: Sequence[str | None] | None = None,
     seed: int = 0,
 ) -> Shift:
-    """What a step did to the answers at the same rule, of the same people.
+    """How a step changed the answers about the same people under the same rule.
 
     Args:
         before_N, after_N: P(age >= T) of N pictures.

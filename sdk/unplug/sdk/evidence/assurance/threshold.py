@@ -97,7 +97,7 @@ class Cut:
     """The threshold of one side and group.
 
     Args:
-        people: that it was fitted on.
+        people: the number of people that it was fitted on.
         errors: how many of them may lie beyond it; None where they are too few for any.
         needed: people from which on there is a threshold.
         at: P(age >= T) from which a minor, or up to which an adult, would be called wrongly; None
@@ -130,7 +130,7 @@ class FittedThreshold:
 
     Args:
         decision: the rule, of the worst group, for a phone does not know the group.
-        limits: that it holds.
+        limits: the limits that it holds.
         whole: all people together.
         groups: one each that somebody is of, the small ones as well, in which nothing holds.
         unknown: people whose group nobody knows.

@@ -180,7 +180,8 @@ class WorstSubject:
         null_low, null_high: 95 % of that maximum where membership plays no part.
         p_value: the p-value of the maximum.
         auc: the AUC of that subject's samples against unseen.
-        subjects, samples: that it was taken over, and of the subject.
+        subjects: the number of subjects that were compared.
+        samples: the number of this subject's samples.
     """
 
     value: float
@@ -253,7 +254,9 @@ class ModelAudit:
     further: dict[str, AttackResult] = field(default_factory=dict)
 
     def published(self) -> ModelAudit:
-        """Without scores of samples, use on the sets that forgetting changed, and single people."""
+        """The record without scores of samples, use on the sets that forgetting changed, and single
+        people.
+        """
         attacks, further = (
             {
                 name: replace(attack, forget_scores=(), unseen_scores=())
@@ -298,8 +301,8 @@ class OutputDistance:
 
 @dataclass(frozen=True, kw_only=True)
 class Rounding:
-    """What export and rounding left of the edit in one file; everything is measured against the
-    original's own export.
+    """How much of the edit export and rounding left in one file, compared with the original's own
+    export.
 
     Args:
         model, sha256, target, precision: the file.

@@ -36,7 +36,7 @@ def task_deltas(
     Args:
         checkpoint: a checkpoint with the record of its training.
         dataset: the data that it was trained on.
-        artifacts: that run on this machine.
+        artifacts: the files that run on this machine.
         most: test samples, at most, in the split's order, which is shuffled.
         base: the diffusion base of a plugin, see `task_of`.
 

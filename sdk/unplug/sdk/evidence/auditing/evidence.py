@@ -82,7 +82,8 @@ def gather(
 
     Args:
         sets: the request's sets, on the device.
-        dataset: that they come from; procedural faces are drawn once more in other pictures.
+        dataset: the data that they come from; procedural faces are drawn once more in other
+            pictures.
         task: the task of the models.
         others: other pictures of the same people under the same subjects, which no model was
             trained on; None draws them.
@@ -172,7 +173,7 @@ def _others(
 
 
 def _people(part: SampleSet, dataset: Dataset) -> dict[str, int]:
-    """By who is in the samples, the number that the set gives her."""
+    """The number that the set gives each person in the samples."""
     owners = [dataset.samples[int(index)].person for index in dataset.indices(part.ids)]
     return dict(zip(owners, np.asarray(part.subject_N).tolist(), strict=True))
 

@@ -87,9 +87,9 @@ def run_attacks(
     """Scores of every attack on every model, by model; an attack that cannot read the data is left
     out for all.
 
-    What only one model does not give (`Lacks`) leaves the attack out for that model; for all where
-    the model is the oracle, for a number without the oracle's says nothing, or where none
-    gives it.
+    If one model alone lacks what an attack reads (`Lacks`), the attack is left out for that model.
+    It is left out for all if that model is the oracle, because a number without the oracle's says
+    nothing, or if no model has it.
 
     Args:
         attacks: the attacks by name.

@@ -46,7 +46,7 @@ def standing(value: float, never_R: Array, unseen_J: Array, unseen_never_RJ: Arr
 
     Args:
         value: x, a statistic of the model in question on her pictures.
-        never_R: the same of models that never saw her, at least `LEAST`.
+        never_R: the same for each model that never saw her, at least `LEAST` of them.
         unseen_J, unseen_never_RJ: the same on each unseen person, of the model in question and of
             those R.
 

@@ -73,7 +73,7 @@ class Certification:
         test_error, retain_error: the unlearned models' errors over the original's, a ratio.
         compute: the compute of a forget step, as a fraction of retraining.
         seconds: the seconds of all forget steps.
-        device: that they ran on.
+        device: the device that they ran on.
         verdict, why: the verdict and its reason.
         seed: the seed of everything random.
     """
@@ -170,7 +170,9 @@ def _gaps(
     use_KQ: NDArray[np.bool_],
     weights: tuple[Array, Array],
 ) -> tuple[dict[str, Estimate], dict[str, Estimate], Estimate]:
-    """By statistic the AUC less 1/2 after the step and before it, and the largest fall of one."""
+    """For each statistic the AUC less 1/2 after the step and before it, and the largest fall of
+    one.
+    """
     after: dict[str, tuple[float, Array]] = {}
     before: dict[str, tuple[float, Array]] = {}
     for column, name in enumerate(NAMES[: own_KS.shape[1]]):

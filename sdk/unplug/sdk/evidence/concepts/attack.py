@@ -24,7 +24,7 @@ class ConceptAttack(Protocol):
     holds: ClassVar[Claim]
 
     def __call__(self, scene: Scene) -> Iterator[tuple[str, list[Image.Image]]]:
-        """Pictures of each variant of the attack, by name.
+        """Draws the pictures of each variant of the attack, by the variant's name.
 
         Raises:
             Unable: the scene lacks what it needs: a reason to leave it out, which is told.

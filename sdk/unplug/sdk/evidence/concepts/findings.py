@@ -74,8 +74,8 @@ class RateRow:
         form: the form of the model, see `FORMS`.
         role: the role of the model.
         rate: share of the pictures, with its exact 95 % interval.
-        pictures: that were drawn.
-        seconds: that it took.
+        pictures: the number of pictures that were drawn.
+        seconds: the seconds that it took.
     """
 
     __pydantic_config__: ClassVar = STRICT

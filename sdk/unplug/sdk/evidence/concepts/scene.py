@@ -36,7 +36,7 @@ class Scene:
         controls: N pictures of the concept by the original, which control images are made of;
             empty without a plugin.
         plugin: the plugin that follows them: a name or a folder; None leaves such attacks out.
-        files: that draw in the base's place, where given.
+        files: the files that draw in the base's place, where given.
         sampling: how pictures are drawn.
         seed: the seed of everything random in an attack.
         device: the device to compute on.

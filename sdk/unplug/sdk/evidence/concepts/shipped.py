@@ -31,7 +31,7 @@ class ShippedFiles:
 
     @property
     def form(self) -> str:
-        """As rows of an audit name it.
+        """The form as rows of an audit name it.
 
         Example:
             >>> ShippedFiles(folder=Path("f"), target="onnx", precision="fp16").form

@@ -48,7 +48,7 @@ class ReferenceCost:
     Args:
         forward, backward: sample passes.
         wall_s: seconds, summed over the models.
-        device: that they were trained on.
+        device: the device that they were trained on.
     """
 
     forward: int

@@ -79,7 +79,7 @@ def open_pack(folder: Path, base: str | None, *, device: torch.device) -> Learne
     model that never saw its pictures.
 
     Args:
-        folder: that `unplug train pack` wrote.
+        folder: a folder that `unplug train pack` wrote.
         base: see `load_base`; None takes the one in the record.
         device: the device for the base.
 

@@ -57,7 +57,7 @@ class Erased:
 
     Args:
         base: name of the base before any erasure. base_sha256: its `base_digest`.
-        concepts: that it does not draw, in the order of their erasure.
+        concepts: the concepts that it does not draw, in the order of their erasure.
         retained: words that were held.
         map_bytes: the size of the map of text states that is the whole edit; None: the edit is in
             the weights.

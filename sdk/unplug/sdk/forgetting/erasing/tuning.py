@@ -41,7 +41,7 @@ class Stepping:
         steps: the number of optimizer steps.
         batch_size: samples a step.
         lr: peak learning rate of AdamW.
-        pictures: that the original draws for it, one a prompt.
+        pictures: the number of pictures that the original draws for it, one a prompt.
 
     Raises:
         InputError: a setting out of range.

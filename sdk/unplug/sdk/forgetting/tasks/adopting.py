@@ -41,7 +41,7 @@ def adopt(
         recipe: a recipe of size "adopted", with ``edges`` in the order of the logits; it says how a
             model without the forgotten would be trained, which budgets are measured against.
         out: checkpoint folder.
-        seed: that retraining starts from.
+        seed: the seed that retraining starts from.
         device: the device to measure on.
 
     Returns:

@@ -166,7 +166,7 @@ class AgeTask(GroupTask, StoredTask):
             )
 
     def card(self, record: dict[str, Any]) -> str:
-        """With a table of the metrics."""
+        """The card with a table of the metrics."""
         return model_card(record)
 
     def title(self, checkpoint: Checkpoint) -> str:
@@ -191,7 +191,7 @@ class AgeTask(GroupTask, StoredTask):
         }
 
     def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
-        """By two small passes over images."""
+        """The footprint, measured by two small passes over images."""
         return footprint(network, self.image_size, device)
 
     def resident(self, samples: int) -> int:

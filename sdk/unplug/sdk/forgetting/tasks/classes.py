@@ -109,7 +109,7 @@ class ClassTask(GroupTask):
 
     @classmethod
     def of(cls, recipe: Recipe, classes: int, width: int = 64) -> Self:
-        """With G classes, at least 2; their edges are 0, 1, ..., G."""
+        """A task with G classes, at least 2; their edges are 0, 1, ..., G."""
         edges = tuple(map(float, range(classes + 1)))
         return cls(recipe=recipe, edges=edges, width=width)
 

@@ -405,7 +405,7 @@ class _Asked:
         return "" if same else "its answers or gradients are others there"
 
     def _gradient(self, network: Normalized, image_BCHW: Tensor) -> list[Tensor]:
-        """Answers in evaluation, and the gradient of each parameter that has one."""
+        """The answers in evaluation mode, and the gradient of each parameter that has one."""
         network.eval().zero_grad(set_to_none=True)
         answer_BG = network(image_BCHW)
         if answer_BG.requires_grad:
@@ -504,7 +504,7 @@ def _watched(network: Normalized, image_BCHW: Tensor) -> list[tuple[str, str, Te
 
 
 def _more(answers: Sequence[Any]) -> list[str]:
-    """That a network answers more while it trains."""
+    """Notes that a network answers more while it trains."""
     if not answers or isinstance(answers[-1], Tensor):
         return []
     kind = type(answers[-1]).__name__

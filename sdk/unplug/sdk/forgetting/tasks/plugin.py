@@ -136,7 +136,7 @@ class PluginTask(StoredTask):
         show: bool,
         label: str,
     ) -> Fit:
-        """By steps, as `unplug train plugin` does."""
+        """Trains by steps, as `unplug train plugin` does."""
         assert isinstance(train, NoiseSet)
         done = fit_control(
             self.frame.control,
@@ -274,11 +274,11 @@ class PluginTask(StoredTask):
             raise CheckpointError(str(other.path), why, fix)
 
     def card(self, record: dict[str, Any]) -> str:
-        """With the base that it fits."""
+        """The card with the base that it fits."""
         return plugin_card(record)
 
     def title(self, checkpoint: Checkpoint) -> str:
-        """With its condition, its image size and its base."""
+        """The title with its condition, its image size and its base."""
         condition, base = (checkpoint.record[part] for part in ("condition", "base"))
         size = checkpoint.model.config.image_size
         return (

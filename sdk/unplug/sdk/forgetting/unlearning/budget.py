@@ -61,7 +61,7 @@ class Cost:
         return self.forward + BACKWARD_WEIGHT * self.backward
 
     def record(self, device: torch.device) -> dict[str, Any]:
-        """For a checkpoint's record, with where it was spent."""
+        """The cost as a checkpoint's record has it, with where it was spent."""
         return {**asdict(self), "device": describe_device(device)}
 
 

@@ -395,14 +395,15 @@ def _record(
     show: bool,
 ) -> dict[str, Any]:
     parts = {"retain": sets.train, "forget": sets.forget, "test": sets.test}
+    stored = keyed(split)
     return task.facts() | {
         "schema": task.schema,
         "data": dataset.facts,
-        "split": keyed(split).to_dict(),
+        "split": stored.to_dict(),
         "recipe": task.recipe.to_dict(),
         "seed": seed,
         "metrics": task.measured(model, parts, show=show),
         **({"adopted": original.record["adopted"]} if "adopted" in original.record else {}),
-        "lineage": lineage_of(original),
+        "lineage": lineage_of(original, stored),
         "versions": versions(),
     }

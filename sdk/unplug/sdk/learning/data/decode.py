@@ -66,12 +66,16 @@ def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
 
 
 def decode_bytes(raw: bytes, name: str, size: int) -> NDArray[np.uint8]:
-    """As `decode_file`, of an image file that is in memory; `name` names it in errors."""
+    """Decodes as `decode_file` does, but an image file that is in memory; `name` names it in
+    errors.
+    """
     return square(decode_image(raw, name), size)
 
 
 def decode_image(raw: bytes, name: str) -> Image.Image:
-    """As `decode_upright`, of an image file that is in memory; `name` names it in errors."""
+    """Decodes as `decode_upright` does, but an image file that is in memory; `name` names it in
+    errors.
+    """
     if len(raw) > MAX_FILE_BYTES:
         raise DataError(name, f"{len(raw)} bytes are too many for one image", "Shrink it")
     return _upright(raw, name)

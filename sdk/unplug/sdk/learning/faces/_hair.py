@@ -151,7 +151,7 @@ def paint_front(
 
 
 def _beard_outline(view: View, full: float) -> F32:
-    """From sideburn to sideburn: around the jaw, and back over cheeks and upper lip."""
+    """The outline from sideburn to sideburn: around the jaw, and back over cheeks and upper lip."""
     low, p, rows = view.shape.lower, view.shape.points, view.shape.rows
     left, right = view.sides(rows[rows[:, 0] > 0.12], 0.015 + 0.05 * full)
     chin = view.chin + view.axis(0.0, (0.03 + 0.13 * full) * view.unit)

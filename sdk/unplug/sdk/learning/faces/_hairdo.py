@@ -113,7 +113,7 @@ def _rows(view: View, style: Style, volume: float) -> tuple[F32, F32]:
 
 
 def _outer(view: View, rows: F32, grow: F32, volume: float) -> F32:
-    """From the left end over the crown to the right end."""
+    """The curve from the left end over the crown to the right end."""
     y = rows.copy()
     y[:, 0] -= np.where(
         y[:, 0] < -0.4, volume * 0.9 * np.interp(-y[:, 0], [0.4, 1.4], [0.0, 1.0]), 0.0

@@ -152,7 +152,7 @@ class Expression:
 
 @dataclass(frozen=True, kw_only=True)
 class Light:
-    """Where the light stands.
+    """The position of the light.
 
     Args:
         azimuth: Degrees, positive from the right of the image. elevation: Degrees above the eyes.

@@ -1,6 +1,7 @@
 from .augment import augment_as_drawn as augment_as_drawn
 from .augment import draw_augment as draw_augment
 from .augment import through as through
+from .card import front_matter as front_matter
 from .card import model_card as model_card
 from .device import autocast as autocast
 from .device import describe_device as describe_device

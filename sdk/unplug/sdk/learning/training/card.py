@@ -4,15 +4,19 @@ engine.
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+HUB_ID = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+UNPUBLISHED = ("synth", "canaries", "csv", "imagefolder", "captions", "webdataset")
+"""Kinds of data that are no data set with a name of its own."""
+
 _CARD = """\
----
-library_name: unplug-sdk
-pipeline_tag: image-classification
-tags: [face-age, on-device, machine-unlearning]
----
-# Face-age predictor, {recipe[size]}, {recipe[image_size]} px ({role})
+{front}# {title} ({role})
 
 Trained with `unplug` on `{data[spec]}` ({data[samples]} samples, digest `{data[digest]:.16}`), seed {seed}.
 
@@ -26,6 +30,56 @@ Estimates of age from a face are uncertain and differ between groups of people; 
 """
 
 
+def front_matter(
+    title: str,
+    tags: Sequence[str],
+    record: Mapping[str, Any],
+    results: Mapping[str, Mapping[str, float]],
+    *,
+    pipeline: str = "text-to-image",
+) -> str:
+    """The lines in front of a card, as the Hugging Face Hub reads them: base, data set, results.
+
+    All of it is JSON, which YAML reads as nothing else. Of the data only the kind is told, since
+    its place may be a person's folder; a base is named if it came from the hub.
+
+    Args:
+        title: the model's name there.
+        tags: words to find it by.
+        record: the checkpoint's record.
+        results: measured values by their names, for each set of the split.
+        pipeline: the hub's word for what it does.
+
+    Reference:
+        Hugging Face Hub documentation, Model cards; Papers with Code, model-index.
+    """
+    kind = record["data"]["spec"].partition(":")[0]
+    base = str(record.get("base", {}).get("name", ""))
+    from_hub = HUB_ID.fullmatch(base) is not None and not Path(base).exists()
+    measured = [
+        {
+            "task": {"type": pipeline},
+            "dataset": {"type": kind, "name": kind, "split": part},
+            "metrics": [
+                {"type": name, "value": value}
+                for name, value in values.items()
+                if math.isfinite(value)
+            ],
+        }
+        for part, values in results.items()
+    ]
+    facts = {
+        "library_name": "unplug-sdk",
+        "pipeline_tag": pipeline,
+        "tags": list(tags),
+        **({"base_model": base} if from_hub else {}),
+        **({} if kind in UNPUBLISHED else {"datasets": [kind]}),
+        "model-index": [{"name": title, "results": measured}],
+    }
+    lines = "".join(f"{key}: {json.dumps(value)}\n" for key, value in facts.items())
+    return f"---\n{lines}---\n"
+
+
 def model_card(record: dict[str, Any]) -> str:
     """Markdown from a checkpoint's record."""
     rows = (
@@ -33,8 +87,26 @@ def model_card(record: dict[str, Any]) -> str:
         for name, row in record["metrics"].items()
     )
     settings = ", ".join(f"{key} {value}" for key, value in record["recipe"].items())
+    title = "Face-age predictor, {size}, {image_size} px".format_map(record["recipe"])
+    front = front_matter(
+        title,
+        ("face-age", "on-device", "machine-unlearning"),
+        record,
+        {
+            name: {"mae": row["mae"], "accuracy": row["accuracy"]}
+            for name, row in record["metrics"].items()
+        },
+        pipeline="image-classification",
+    )
     return _CARD.format_map(
-        record | {"rows": "\n".join(rows), "settings": settings, "forgotten": _forgotten(record)}
+        record
+        | {
+            "front": front,
+            "title": title,
+            "rows": "\n".join(rows),
+            "settings": settings,
+            "forgotten": _forgotten(record),
+        }
     )
 
 

@@ -160,7 +160,7 @@ def pictures(part: Batch | SampleSet) -> ImageBatch | ImageSet:
     if not isinstance(part, (ImageBatch, ImageSet)):
         raise InputError(
             type(part).__name__,
-            "its samples are no pictures",
+            "its samples are not pictures",
             "Use what works on samples of any kind",
         )
     return part

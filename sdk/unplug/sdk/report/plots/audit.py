@@ -234,7 +234,7 @@ def strangers_svg(
         title, x: the title of the plot, and of its axis.
         width: CSS pixels.
     """
-    labels = [f"never saw her ({len(others_R)})", *(row.label for row in rows)]
+    labels = [f"never saw the person ({len(others_R)})", *(row.label for row in rows)]
     with canvas(width, 76 + 30 * len(labels)) as (figure, axes):
         axes.plot(
             others_R,
@@ -255,8 +255,8 @@ def strangers_svg(
         head(figure, title)
         values = "; ".join(f"{row.label} {row.value:.2f}" for row in rows)
         spoken = (
-            f"{title}: {len(others_R)} models that never saw her lie between {others_R.min():.2f} "
-            f"and {others_R.max():.2f}"
+            f"{title}: {len(others_R)} models that never saw the person lie between "
+            f"{others_R.min():.2f} and {others_R.max():.2f}"
         )
         return to_svg(figure, name, f"{spoken}; {values}.")
 

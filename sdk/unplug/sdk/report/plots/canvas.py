@@ -209,7 +209,7 @@ def log_x(axes: Axes) -> None:
 
 
 def thin(points: Array, limit: int = MAX_POINTS) -> Array:
-    """At most `limit` evenly chosen entries, both ends kept."""
+    """Takes at most `limit` evenly chosen entries, both ends kept."""
     return (
         points
         if len(points) <= limit

@@ -192,7 +192,7 @@ function jobOf({ bytes, card }: Found, number: number, delegate: Delegate, sampl
 /**
  * Checks a bundle, or loose artifacts with their cards, and offers what a browser can run.
  *
- * @param signed what a check of the signature found; left out where there was none
+ * @param signed the lines of a check of the signature; left out where there was none
  */
 export async function bundleOffer(dropped: Files, changes: Partial<Plan> = {}, signed: string[] = []): Promise<Offer> {
   const files = unwrapped(dropped);

@@ -43,7 +43,7 @@ export async function readAll(dropped: Dropped): Promise<Files> {
   return files;
 }
 
-/** Of an input element: several files, or a folder. */
+/** The files of an input element: several files, or a folder. */
 export function filesOfInput(list: FileList): Promise<Dropped> {
   return collect([...list].map((file) => ({ path: file.webkitRelativePath || file.name, file })));
 }
@@ -63,7 +63,7 @@ async function inside(entry: FileSystemEntry, found: Named[]): Promise<void> {
   }
 }
 
-/** Of a drop: files and folders. */
+/** The files of a drop: files and folders. */
 export async function filesOfDrop(data: DataTransfer): Promise<Dropped> {
   // Entries are gone after the first await.
   const entries = [...data.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);

@@ -77,7 +77,7 @@ export class Guard {
     const raw = await beside("trust.json", MAX_TRUST_BYTES);
     if (raw === null || (await sha256Anywhere(raw)) !== wanted) throw new Refusal(new InsecurePage("trust.json is not the one that this page was made with"), null);
     const trust = JSON.parse(new TextDecoder().decode(raw)) as PageTrust;
-    if (trust.schema !== SCHEMA) throw new Refusal(new InsecurePage(`trust.json is of another schema than ${SCHEMA}`), null);
+    if (trust.schema !== SCHEMA) throw new Refusal(new InsecurePage(`the schema of trust.json is not ${SCHEMA}`), null);
     return new Guard(trust, `unplug-seen ${wanted}`);
   }
 

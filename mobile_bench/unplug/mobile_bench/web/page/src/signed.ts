@@ -95,7 +95,7 @@ function base64(text: Json | undefined): Bytes {
 /** Steps 3: the signature file, taken apart. */
 function readEnvelope(bytes: Bytes): { payload: Bytes; signature: Bytes; hint: string } {
   const value = parsed(bytes, "envelope", "the signature");
-  need(hasKeys(value, ["mediaType", "verificationMaterial", "dsseEnvelope"]), "envelope", "the signature is no Sigstore bundle");
+  need(hasKeys(value, ["mediaType", "verificationMaterial", "dsseEnvelope"]), "envelope", "the signature is not a Sigstore bundle");
   need(value.mediaType === MEDIA_TYPE, "wrong-type", `its media type is not ${MEDIA_TYPE}`);
   const { verificationMaterial: material, dsseEnvelope: inner } = value;
   need(isDict(material), "envelope", "it names no key");
@@ -138,7 +138,7 @@ async function readStatement(payload: Bytes): Promise<Map<string, string>> {
   const predicate = value.predicate;
   need(hasKeys(predicate, ["resources", "serialization"]), "statement", "its predicate has other fields");
   const way = predicate.serialization;
-  need(hasKeys(way, ["method", "hash_type", "allow_symlinks"], ["ignore_paths"]), "statement", "it says not how files were hashed");
+  need(hasKeys(way, ["method", "hash_type", "allow_symlinks"], ["ignore_paths"]), "statement", "it does not say how files were hashed");
   need(way.method === "files" && way.hash_type === "sha256", "excluded", "its files are not hashed whole by SHA-256");
   need(way.allow_symlinks === false, "excluded", "its signer followed links");
   const ignored = Object.hasOwn(way, "ignore_paths") ? canonical(way.ignore_paths!) : "[]";
@@ -177,7 +177,7 @@ function readManifest(bytes: Bytes, files: Map<string, string>, schema: string):
   need(canonical(value) === new TextDecoder().decode(bytes), "manifest", `${MANIFEST} is in another spelling than RFC 8785's`);
   need(isDict(value) && value.schema === schema, "wrong-version", `${MANIFEST} is not of the schema ${schema}`);
   const { files: listed, publication: said } = value;
-  need(isDict(listed) && isPublication(said), "manifest", `${MANIFEST} says not what was published, or lists no files`);
+  need(isDict(listed) && isPublication(said), "manifest", `${MANIFEST} does not say what was published, or lists no files`);
   const sizes = new Map<string, number>();
   for (const [name, entry] of Object.entries(listed)) {
     const plain = hasKeys(entry, ["sha256", "bytes"]) && isText(entry.sha256, DIGEST) && isCount(entry.bytes);
@@ -212,9 +212,9 @@ async function checkContents(files: Files, digests: Map<string, string>, sizes: 
  * Checks a bundle, cheap steps first; nothing of it is believed before its signature, and no file hashed before its size.
  *
  * @param files every file by its path, as it was dropped or unpacked
- * @param trust whom and what the reader knows
+ * @param trust the keys and releases that the reader knows
  * @param now milliseconds since 1970
- * @param schema of the manifest
+ * @param schema the schema of the manifest
  */
 export async function verify(files: Files, trust: Trust, now = Date.now(), schema: string = MODELS): Promise<Verified> {
   need(files.size <= MAX_FILES + 2, "too-many", `more than ${MAX_FILES} files`); // 1

@@ -47,10 +47,10 @@ export function strictJson(bytes: Bytes): Json {
       if (/\p{Surrogate}/u.test(string)) throw new Error("half a character");
       const keys = open.at(-1);
       if (found[1] !== undefined && keys) {
-        if (keys.has(string)) throw new Error("a key stands in it twice");
+        if (keys.has(string)) throw new Error("it has a key twice");
         keys.add(string);
       }
-    } else if (!(Math.abs(Number(token)) <= Number.MAX_SAFE_INTEGER)) throw new Error("a number that is not kept");
+    } else if (!(Math.abs(Number(token)) <= Number.MAX_SAFE_INTEGER)) throw new Error("a number that a double does not keep");
   }
   return value;
 }

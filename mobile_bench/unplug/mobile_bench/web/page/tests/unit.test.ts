@@ -362,7 +362,7 @@ test("a UNet without guidance is asked about the prompt alone, and draws without
   await assert.rejects(new Loop(own, networks).draw({ ...order, guidance: 2 }, async () => undefined), /tiny draws without guidance/);
   const cases: [(item: any) => void, RegExp][] = [
     [(item) => (item.defaults.guidance = 3), /its defaults are/],
-    [(item) => item.unet.iospec.outputs.push({ ...item.unet.iospec.outputs[0], name: "noise_pred_negative" }), /negative prompt that it is not asked about/],
+    [(item) => item.unet.iospec.outputs.push({ ...item.unet.iospec.outputs[0], name: "noise_pred_negative" }), /a negative prompt, and no input/],
     [(item) => item.unet.iospec.inputs.reverse(), /residuals are not the inputs/],
   ];
   for (const [change, message] of cases) {

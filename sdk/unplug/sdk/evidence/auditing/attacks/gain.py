@@ -41,7 +41,7 @@ def gain(predictions: Predictions) -> Array:
     if not isinstance(predictions, LossPredictions) or predictions.plain_N is None:
         raise InputError(
             "attack gain",
-            "it reads the loss with and without a plugin, and this model is none",
+            "it reads the loss with and without a plugin, and this model is not a plugin",
             "Use it on plugins",
         )
     return np.asarray(np.log(predictions.plain_N) - np.log(predictions.error_N), np.float64)

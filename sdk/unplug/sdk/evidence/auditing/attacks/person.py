@@ -42,7 +42,7 @@ class PersonAttack:
             )
         if all(len(np.unique(who)) == len(who) for who in (target.person_F, target.person_U)):
             raise InputError(
-                "attack person", "nobody has two pictures", "The error attack says the same"
+                "attack person", "nobody has two pictures", "Use the error attack: it says the same"
             )
         return _mean(target.forget, target.person_F), _mean(target.unseen, target.person_U)
 

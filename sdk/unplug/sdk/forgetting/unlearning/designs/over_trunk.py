@@ -65,8 +65,8 @@ class Kept(ABC):
         self.committed = {names.get(name, name): digest for name, digest in self.committed.items()}
 
     def tensors(self, stored: Mapping[str, str]) -> dict[str, Tensor]:
-        """For `DESIGN_STATE`: ``committed`` in the order of the stored names, which are not in it,
-        and the design's own.
+        """The tensors of `DESIGN_STATE`: ``committed`` in the order of the stored names, which are
+        not in it, and the design's own.
         """
         # rows in the order of the stored names: a reader pairs them again without names here
         names = sorted(self.committed, key=stored.__getitem__)
@@ -307,7 +307,7 @@ class OverTrunk(ABC, Generic[K]):
             },
             "cost": cost.record(device),
             "metrics": measured(model, dataset, parts, device),
-            "lineage": lineage_of(original),
+            "lineage": lineage_of(original, stored),
             "versions": versions(),
         }
         return _saved(model, kept, split, out, record)

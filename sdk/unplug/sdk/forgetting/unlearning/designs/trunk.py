@@ -74,7 +74,7 @@ class Consented:
     Args:
         seen, held: its training and its validation pictures.
         mean_C, spread_C: the moments of the pooled features over `seen`.
-        grid: that features are rounded to.
+        grid: the grid that features are rounded to.
     """
 
     seen: TrunkRows

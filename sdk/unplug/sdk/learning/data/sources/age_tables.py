@@ -48,7 +48,7 @@ def age_of(text: str, *, comma: bool = False) -> float | None:
         (17.5, None, 20.25)
         >>> age_of("20-29")
         Traceback (most recent call last):
-        ValueError: age 20-29 is a range, and no age in years
+        ValueError: age 20-29 is a range, not an age in years
     """
     if not text:
         return None
@@ -60,7 +60,7 @@ def age_of(text: str, *, comma: bool = False) -> float | None:
             )
         text = text.replace(",", ".")
     if _RANGE.fullmatch(text):
-        raise ValueError(f"age {text[:20]} is a range, and no age in years")
+        raise ValueError(f"age {text[:20]} is a range, not an age in years")
     age = float(text)
     if not (math.isfinite(age) and 0.0 <= age <= MAX_AGE):
         raise ValueError(f"age {text} is not plausible (0 to {MAX_AGE:.0f})")
@@ -235,7 +235,7 @@ def _opened(table: Path, what: str, fix: str) -> Iterator[TextIO]:
         ) as raw:
             head = raw.read(8) or b""  # None of a device that has nothing to say
             if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-                raise DataError(what, "it is a spreadsheet's own file, and no text", fix)
+                raise DataError(what, "it is a spreadsheet's own file, not text", fix)
             raw.seek(0)
             buffered = io.BufferedReader(raw)  # type: ignore[type-var]
             with io.TextIOWrapper(buffered, encoding=text_encoding(head), newline="") as handle:

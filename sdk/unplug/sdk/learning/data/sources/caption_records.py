@@ -44,7 +44,7 @@ def one_line(text: str) -> str:
 def caption_from(raw: bytes) -> str:
     """The caption in a text file of UTF-8, with or without a byte order mark."""
     if len(raw) > MAX_CAPTION_BYTES:
-        raise ValueError(f"more than {MAX_CAPTION_BYTES} bytes are no caption")
+        raise ValueError(f"more than {MAX_CAPTION_BYTES} bytes are not a caption")
     _refuse_pointer(raw)
     try:
         return one_line(raw.decode("utf-8-sig"))
@@ -62,7 +62,7 @@ def record_from(raw: bytes) -> dict[str, Any]:
     around them.
     """
     if len(raw) > MAX_RECORD_BYTES:
-        raise ValueError(f"more than {MAX_RECORD_BYTES} bytes are no record of one picture")
+        raise ValueError(f"more than {MAX_RECORD_BYTES} bytes are not a record of one picture")
     _refuse_pointer(raw)
     try:
         record = parse_json(raw.removeprefix(codecs.BOM_UTF8))
@@ -74,7 +74,7 @@ def record_from(raw: bytes) -> dict[str, Any]:
         raise ValueError("it is not a JSON object")
     named = {name_form(key).casefold(): value for key, value in record.items()}
     if len(named) < len(record):
-        raise ValueError("a key stands in it twice, in other letters")
+        raise ValueError("it has a key twice, in other letters")
     return named
 
 

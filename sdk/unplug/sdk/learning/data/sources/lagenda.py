@@ -111,5 +111,5 @@ def _box(row: TableRow) -> tuple[int, int, int, int]:
     except (ValueError, OverflowError) as error:
         raise ValueError("its box of a face is not four numbers") from error
     if not (-(10**6) < left < right < 10**6 and -(10**6) < top < bottom < 10**6):
-        raise ValueError("its box of a face is none")
+        raise ValueError("its box of a face is not a box")
     return left, top, right, bottom

@@ -47,7 +47,7 @@ class MUFACSource(FolderSource):
     def _sample(self, name: str, letter: str | None, folder: str, partition: Partition) -> Sample:
         group = GROUPS.get(letter or "?")
         if group is None:
-            raise ValueError(f"age_class {letter!r} is none of a to h")
+            raise ValueError(f"age_class {letter!r} is not one of a to h")
         if Path(name).name != name:
             raise ValueError("image_path is not a plain file name")
         family = _FAMILY.match(name)

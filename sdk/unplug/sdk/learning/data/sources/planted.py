@@ -94,7 +94,7 @@ class CanariesSource:
         return replace(listing, samples=samples)
 
     def fingerprint(self, sample: Sample) -> bytes:
-        """As the data's own, which says nothing of the age."""
+        """The data's own fingerprint, which says nothing of the age."""
         return self.pictures_of.fingerprint(sample)
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:

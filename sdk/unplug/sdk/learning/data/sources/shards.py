@@ -214,7 +214,7 @@ class _Headers(io.FileIO):
     """A tar file of which `tarfile` reads headers only, however long these claim to be."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """At most 16 KiB."""
+        """Reads at most 16 KiB."""
         if size is None or not 0 <= size <= MAX_HEADER_BYTES:
             raise tarfile.ReadError("a header is too long")
         return super().read(size)

@@ -92,7 +92,7 @@ class SynthSource:
 
     @cached_property
     def _mixed(self) -> dict[str, dict[str, tuple[float, float]]]:
-        """For each kind the part of a draw from 0 to 1 in which a picture has each thing or style."""
+        """For each kind, the part of a draw from 0 to 1 in which a picture has each thing or style."""
         parts = (setting.partition("=")[::2] for setting in self.argument.split(","))
         told = {key: text for key, text in parts if key in (*_KINDS, "share")}
         if "share" not in told:

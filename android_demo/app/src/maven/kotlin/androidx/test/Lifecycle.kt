@@ -4,7 +4,7 @@ package androidx.test.runner.lifecycle
 
 import android.app.Activity
 
-/** Of activities, in the order that Robolectric counts them. */
+/** Stages of activities, in the order that Robolectric counts them. */
 enum class Stage { PRE_ON_CREATE, CREATED, STARTED, RESUMED, PAUSED, STOPPED, RESTARTED, DESTROYED }
 
 enum class ApplicationStage { PRE_ON_CREATE, CREATED }

@@ -27,13 +27,13 @@ function decided(job: Job, logits: ArrayLike<number>): HTMLElement | null {
   const rule = readDecision(job.config["decision"], job.config["age_edges"]);
   if (rule === null) return null;
   if (!rule.models.includes(job.artifact_sha256)) {
-    return el("p", { class: "decision", id: "undecided" }, "No decision: the limits in this bundle were fitted on other files than the one that answers here.");
+    return el("p", { class: "decision", id: "undecided" }, "No decision: the limits in this bundle were fitted on other model files than the one used here.");
   }
   const over = overProbability(logits, job.config["age_edges"] as number[], rule.age);
   const answer = answered(rule, over);
   const text = answer === "unsure" ? `Unsure whether over ${rule.age}` : `${answer === "over" ? "Over" : "Under"} ${rule.age}`;
   const percent = (share: number): number => Math.round(1e4 * share) / 100;
-  const holds = `At most ${percent(rule.max_fpr)} % of minors are called over and ${percent(rule.max_fnr)} % of adults under, of people like those it was fitted on.`;
+  const holds = `For people like those it was fitted on: at most ${percent(rule.max_fpr)} % of minors are called over ${rule.age}, and at most ${percent(rule.max_fnr)} % of adults under ${rule.age}.`;
   return el("p", { class: "decision" }, el("strong", { id: "decision" }, text), el("span", { class: "small" }, holds));
 }
 
@@ -54,7 +54,7 @@ export function ageResult(job: Job, outputs: Tensors): HTMLElement {
     { class: "age" },
     el("p", { class: "years" }, el("strong", { id: "age" }, shown), " years"),
     decided(job, outputs["age_logits"] ?? []),
-    "eyes" in ((job.config["preprocessing"] ?? {}) as object) ? null : el("p", { class: "soft small square" }, "Nothing says where eyes go: the model saw the centre square."),
+    "eyes" in ((job.config["preprocessing"] ?? {}) as object) ? null : el("p", { class: "soft small square" }, "This bundle does not say where the eyes belong, so the model saw the centre square."),
     el("ul", { class: "groups", "aria-label": "Probability of each age group" }, ...bars),
   );
 }

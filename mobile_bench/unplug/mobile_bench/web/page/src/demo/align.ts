@@ -18,7 +18,7 @@ export type Point = readonly [number, number];
 export const FRAME: Frame = { left: [0.3045, 0.3037], right: [0.6831, 0.3037], least_eyes: 16, least_light: 24 };
 const MAX_STEPS = 16;
 
-// The frame in a manifest's preprocessing; null where it says nothing of eyes, an error where what it says frames no face.
+// The frame in a manifest's preprocessing; null where it says nothing of eyes, an error where what it says does not frame a face.
 export function readFrame(preprocessing: unknown): Frame | null {
   const said = (preprocessing ?? {}) as Record<string, unknown>;
   if (!("eyes" in said)) return null;
@@ -27,7 +27,7 @@ export function readFrame(preprocessing: unknown): Frame | null {
   const [left, right] = Array.isArray(eyes) && eyes.length === 2 ? (eyes as unknown[]) : [];
   const limits = [least_eyes, least_light].every(Number.isFinite);
   if (!isPlace(left) || !isPlace(right) || !limits || Math.hypot(right[0] - left[0], right[1] - left[1]) < 0.05) {
-    throw new Error("the bundle's preprocessing frames no face. Get another release");
+    throw new Error("the bundle's preprocessing does not frame a face. Get another release");
   }
   return { left, right, least_eyes: least_eyes as number, least_light: least_light as number };
 }
@@ -40,7 +40,7 @@ export function align(picture: Rgb, left: Point, right: Point, size: number, fra
   const whole = across * across + down * down;
   const [real, imaginary] = [(wide * across + high * down) / whole, (high * across - wide * down) / whole];
   const scale = Math.sqrt(real * real + imaginary * imaginary);
-  if (!(scale > 0 && scale < 1e6)) throw new Error("the face's eyes lie on each other");
+  if (!(scale > 0 && scale < 1e6)) throw new Error("the face's eyes are in the same place");
   const steps = Math.min(MAX_STEPS, Math.ceil(scale));
   const shiftX = left[0] - (real * leftX - imaginary * leftY);
   const shiftY = left[1] - (imaginary * leftX + real * leftY);

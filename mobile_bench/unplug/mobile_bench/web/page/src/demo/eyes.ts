@@ -4,11 +4,11 @@ import type { Point, Rgb } from "./align";
 import { rgbOf } from "./pixels";
 
 const MAX_SIDE = 1600;
-/** Of the picture's width: an arrow key, and one with the shift key. */
+/** How far an arrow key moves, and one with the shift key, as a share of the picture's width. */
 const [STEP, SMALL_STEP] = [0.01, 0.002];
 const ARROWS: Record<string, Point> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/** Of the Shape Detection API, which few browsers have. */
+/** The face detector of the Shape Detection API, which few browsers have. */
 interface Detected {
   landmarks?: { type: string; locations: { x: number; y: number }[] }[];
 }

@@ -40,7 +40,7 @@ export function words(seed: bigint, stream: bigint, count: number): Uint32Array 
   return found.subarray(0, count);
 }
 
-/** In (0, 1): neither end is ever drawn. */
+/** A number in (0, 1): neither end is ever drawn. */
 export const uniform = (word: number): number => (word + 0.5) / 2 ** 32;
 
 /** The first standard normals of a stream, by Box and Muller in float64, rounded to float32 at the end. */

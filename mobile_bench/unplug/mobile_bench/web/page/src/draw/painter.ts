@@ -5,7 +5,7 @@ import type { Delegate } from "../types";
 import { type Drawn, Loop, type Network, type Order, type Seen } from "./loop";
 import { partsOf, type Pipeline } from "./pipeline";
 
-/** Of the time that steps take, at most this share goes into previews. */
+/** The largest share of the time of the steps that goes into previews. */
 const PREVIEW_SHARE = 0.25;
 
 export class Stopped extends Error {}

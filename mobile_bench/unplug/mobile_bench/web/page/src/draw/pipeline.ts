@@ -50,7 +50,7 @@ export interface Variant {
   sha256: string;
   bytes: number;
   defaults?: Defaults | null;
-  /** Of a pack, which prompts that say it switch on; without one it acts where it is chosen. */
+  /** The word of a pack, which a prompt with that word switches on; without one the variant acts where it is chosen. */
   word?: string | null;
 }
 
@@ -164,7 +164,7 @@ function checkFit(pipeline: Pipeline): void {
   ]; // prettier-ignore
   const guided = isGuided(pipeline);
   if (guided) wanted.push(["unet", NEGATIVE, states], ["unet", "noise_pred_negative", latent]);
-  else if ("noise_pred_negative" in own["unet"]!) refuse("its unet answers for a negative prompt that it is not asked about");
+  else if ("noise_pred_negative" in own["unet"]!) refuse("its unet has an output for a negative prompt, and no input for one");
   for (const [part, tensor, shape] of wanted) {
     const found = own[part]![tensor];
     if (!same(found, shape)) refuse(`its ${part} has ${tensor} of shape ${shown(found)} where ${shown(shape)} is needed`);
@@ -260,7 +260,7 @@ function checkSchedule({ alphas_cumprod: levels, final_alpha_cumprod: final, pre
   const fall = many && levels.every((level, n) => level >= least && level < 1 && (n === 0 || level < levels[n - 1]!));
   if (!known || !fall) refuse("its schedule has noise levels that do not fall, or an unknown prediction or spacing");
   if (guidance !== "constant" && guidance !== "linear") refuse(`its schedule has the guidance ${shown(guidance)}`);
-  if (!(final > 0 && final <= 1) || !Number.isInteger(offset) || offset < 0 || offset >= levels.length) refuse("its schedule ends outside of itself");
+  if (!(final > 0 && final <= 1) || !Number.isInteger(offset) || offset < 0 || offset >= levels.length) refuse("its schedule ends at a level, or has an offset, out of range");
 }
 
 function checkNumbers(pipeline: Pipeline): void {

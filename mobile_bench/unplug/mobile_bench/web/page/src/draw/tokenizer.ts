@@ -22,9 +22,9 @@ export interface TokenizerData {
 
 export interface Encoded {
   ids: number[];
-  /** That the whole prompt has, start and end included; more than `ids` were cut. */
+  /** How many tokens the whole prompt has, start and end included; those beyond `ids` were cut. */
   tokens: number;
-  /** Words that are no token of their own: the base spells them, and may never have seen them. */
+  /** Words that are not tokens of their own: the base spells them, and may never have seen them. */
   spelled: string[];
 }
 
@@ -49,7 +49,7 @@ const LETTERS: string[] = (() => {
 export class Tokenizer {
   private readonly ids: Map<string, number>;
   private readonly ranks: Map<string, number>;
-  /** Of tokens that are looked for in a text as it is, and in its normalized rest. */
+  /** The patterns of tokens that are looked for in a text as it is, and in its normalized rest. */
   private readonly cutters: [Cutter, Cutter];
 
   /** Throws unless every text has ids: the data may come from anybody. */
@@ -146,7 +146,7 @@ function normalize(piece: string): string {
   return Array.from(spaced, (character) => character.toLowerCase()).join("");
 }
 
-/** Of a normalized text; a mark that was written in capitals is not a token, and yet words of its own. */
+/** The words of a normalized text; a mark that was written in capitals is not a token, but has words of its own. */
 function wordsOf(piece: string): string[] {
   return Array.from(piece.matchAll(WORDS), ([word, ...mark]) => (mark[0] === undefined ? [word] : mark)).flat();
 }

@@ -6,7 +6,7 @@ const XMP =
   '<rdf:Description rdf:about="" xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" ' +
   'Iptc4xmpExt:DigitalSourceType="http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"/>' +
   '</rdf:RDF></x:xmpmeta><?xpacket end="w"?>';
-/** Of the signature and of the first chunk, IHDR, which is of one size in every PNG. */
+/** The bytes of the signature and of the first chunk, IHDR, which has one size in every PNG. */
 const HEAD = 8 + 25;
 const SIGNATURE = [137, 80, 78, 71, 13, 10, 26, 10];
 

@@ -3,7 +3,7 @@ import { type Defaults, defaultsOf, packsOf, type Pipeline } from "../draw/pipel
 import { el } from "../ui/dom";
 import { select, type Select } from "./fields";
 
-/** What a variant draws with where nobody says otherwise, in words. */
+/** The settings that a variant uses by default, in words. */
 function told({ steps, guidance }: Defaults): string {
   return `Made for ${steps} ${steps === 1 ? "step" : "steps"}, ${guidance === 1 ? "without guidance by words" : `with a guidance of ${guidance}`}.`;
 }
@@ -25,7 +25,7 @@ export class Variants {
     this.select = select("variant", "Variant", options, () => this.tell());
     this.select.input.setAttribute("aria-describedby", "variant-note");
     const chosen = this.names.length === 0 ? [] : [this.select.element, this.note];
-    const said = packs.length === 0 ? [] : [el("p", { class: "soft small", id: "packs" }, `Packs, used where the words say them: ${packs.map(({ word }) => word).join(", ")}.`)];
+    const said = packs.length === 0 ? [] : [el("p", { class: "soft small", id: "packs" }, `Packs, used when your words name them: ${packs.map(({ word }) => word).join(", ")}.`)];
     this.element = el("div", { class: "variants", hidden: chosen.length + said.length === 0 }, ...chosen, ...said);
     this.note.textContent = told(this.defaults);
   }

@@ -21,7 +21,7 @@ const REPLACED: Words = {
   means: "A newer release took its place and this one no longer works, for example because somebody asked to be forgotten.",
   todo: NEWEST,
 };
-const UNKNOWN: Words = { title: "Signed by somebody unknown", means: "The signature is of a key that this page does not trust.", todo: ASK };
+const UNKNOWN: Words = { title: "Signed by somebody unknown", means: "It was signed with a key that this page does not trust.", todo: ASK };
 const WITHDRAWN: Words = { title: "This model was withdrawn", means: "Its publisher took it back and asks that nobody uses it any more.", todo: NEWEST };
 const UNSURE: Words = {
   title: "Is this model still current?",

@@ -4,7 +4,7 @@ import ai.unplug.core.Sample
 import ai.unplug.core.bench.BenchJob
 import dev.unplug.demo.bench.JobFiles
 
-/** Of a host that is only asked about the phone. */
+/** The files of a host that is asked about the phone alone. */
 object BundleFilesOfNone : JobFiles {
     override fun bytes(job: BenchJob): ByteArray = error("there is no ${job.file}")
 

@@ -23,10 +23,10 @@ import org.junit.runner.RunWith
 import java.io.File
 
 /**
- * What only a device shows: the runtimes' own libraries, LiteRT's CPU and GPU, the platform's face detector and its thermal status.
+ * Tests what only a device shows: the runtimes' own libraries, LiteRT's CPU and GPU, the platform's face detector and its thermal status.
  *
- * A bundle of one's own is named by `-e bundle PATH -e key PATH`, both in the app's external files; without it the models of the
- * vectors are run, which are ONNX only.
+ * Name a bundle of your own by `-e bundle PATH -e key PATH`, both in the app's external files; without it the tests run the
+ * models of the vectors, which are ONNX only.
  */
 @RunWith(AndroidJUnit4::class)
 class OnDeviceTest {

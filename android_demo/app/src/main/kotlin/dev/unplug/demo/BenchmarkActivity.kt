@@ -39,7 +39,7 @@ class DrivenState(
         }
     }
 
-    /** The report appears whole or not at all; what went wrong is left beside it, for the harness. */
+    /** The report appears whole or not at all; the reason of a failure is left next to it, for the harness. */
     private fun measure(folder: File) {
         try {
             val plan = BenchPlan.of(File(folder, BenchPlan.FILE).readBytes())
@@ -76,7 +76,7 @@ class DrivenState(
  * report. Started over adb only: other apps do not hold the permission that the manifest asks for.
  */
 class BenchmarkActivity : Screen<DrivenState>() {
-    /** Ends the process, by which the harness knows that nothing more will come. */
+    /** Ends the process: that tells the harness that nothing more will come. */
     internal var leave: () -> Unit = { Process.killProcess(Process.myPid()) }
 
     override fun begin(saved: Bundle?) = DrivenState(app, folderOf(intent.getStringExtra("folder")))

@@ -11,7 +11,7 @@ import android.provider.OpenableColumns
 import java.io.File
 import java.io.FileNotFoundException
 
-/** Files of the cache folder `shared/`, each for whom the user hands its address to: a camera that writes, an app that reads. */
+/** Files of the cache folder `shared/`, for the app that the user hands a file's address to: a camera that writes, or an app that reads. */
 class FilesProvider : ContentProvider() {
     override fun onCreate() = true
 
@@ -42,7 +42,7 @@ class FilesProvider : ContentProvider() {
     }
 
     private fun file(uri: Uri): File {
-        val name = uri.pathSegments.singleOrNull()?.takeIf(NAME::matches) ?: throw FileNotFoundException("$uri is no file of this app")
+        val name = uri.pathSegments.singleOrNull()?.takeIf(NAME::matches) ?: throw FileNotFoundException("$uri is not a file of this app")
         return File(folder(checkNotNull(context)), name)
     }
 

@@ -11,7 +11,7 @@ import java.io.IOException
 import java.text.NumberFormat
 import java.util.Locale
 
-/** What went wrong, as one line for whoever holds the phone. */
+/** What went wrong, as one line for the person who holds the phone. */
 fun Context.line(error: Throwable): String =
     when {
         error is UnplugError -> error.message.orEmpty().replaceFirstChar { it.titlecase(Locale.ROOT) }
@@ -34,8 +34,8 @@ fun TextView.show(line: String?) {
     visibility = if (line == null) View.GONE else View.VISIBLE
 }
 
-/** A number with so many digits behind the point, as the user's language writes it. */
+/** A number with so many digits after the point, as the user's language writes it. */
 fun Double.digits(count: Int): String = String.format(Locale.getDefault(), "%.${count}f", this)
 
-/** A number with as few digits as it needs, two behind the point at most. */
+/** A number with as few digits as it needs, at most two after the point. */
 fun Double.plain(): String = NumberFormat.getInstance().apply { maximumFractionDigits = 2 }.format(this)

@@ -5,7 +5,7 @@ import android.os.Looper
 import java.util.concurrent.Executors
 import java.util.concurrent.atomic.AtomicInteger
 
-/** Something under way that can be told to stop; it asks [stopped] when it can. */
+/** A task under way that can be told to stop; it asks [stopped] when it can. */
 class Running {
     @Volatile
     var stopped = false
@@ -29,7 +29,7 @@ class Work {
      * Runs a task.
      *
      * @param task off the main thread.
-     * @param then on it, with what came out or what went wrong.
+     * @param then gets the result or the error, on the main thread.
      */
     fun <T> run(
         task: (Running) -> T,

@@ -75,7 +75,7 @@ class AgeTest : OnPhone() {
         assertEquals(AGE_BUNDLE["expected_age"].number, answered.answer.age, 1e-4)
         assertEquals("ONNX Runtime, CPU", answered.runtime)
         val words = open(AgeActivity::class.java, photographed()).get().words()
-        assertTrue(words.toString(), "This bundle does not say where eyes go: the model saw the centre square." in words)
+        assertTrue(words.toString(), "This bundle does not say where the eyes belong, so the model saw the centre square." in words)
         assertFalse(words.toString(), words.any { it.startsWith("Over") || it.startsWith("Under") || it.startsWith("Unsure") })
     }
 
@@ -98,12 +98,12 @@ class AgeTest : OnPhone() {
         assertNull(screen.alert())
         screen.shot("age-decision")
         assertTrue(screen.words().toString(), screen.words().any { it in setOf("Over 18", "Under 18", "Unsure whether over 18") })
-        val limit = "At most 1 % of minors are called over 18 and 5 % of adults under it, of people like those it was fitted on (95 % confidence)."
+        val limit = "For people like those it was fitted on: at most 1 % of minors are called over 18, and at most 5 % of adults under 18 (95 % confidence)."
         assertTrue(screen.words().toString(), limit in screen.words().map { it.replace('\u00a0', ' ') })
     }
 
     @Test
-    fun `who cannot be judged gets no answer and the reason`() {
+    fun `a face that cannot be judged gets no answer but a reason`() {
         settleIn(ALIGNED)
         val dark = Bitmap.createBitmap(64, 64, Bitmap.Config.ARGB_8888).apply { eraseColor(Color.BLACK) }
         val near = Eyes(Point(15.0, 14.0), Point(25.0, 14.0))
@@ -131,7 +131,7 @@ class AgeTest : OnPhone() {
         screen.shot("age-eyes-asked")
         val photo = screen.findViewById<ImageView>(R.id.photo)
         photo.tap(2f, 2f)
-        assertTrue("beside the photograph is no eye", "If it shows one face, tap the middle of each eye." in screen.words())
+        assertTrue("a tap next to the photograph is not an eye", "If it shows one face, tap the middle of each eye." in screen.words())
         val side = photo.height - 2f * photo.paddingTop
         for (x in listOf(0.61f, 0.39f)) {
             photo.tap(photo.width / 2f + (x - 0.5f) * side, photo.paddingTop + 0.5f * side)
@@ -195,7 +195,7 @@ class AgeTest : OnPhone() {
         settle()
         screen.shot("age-answer")
         assertTrue(screen.words().toString(), screen.words().any { it.endsWith(" years") })
-        assertTrue(screen.words().any { it.startsWith("This model forgot 2 training pictures by retrain. 1 of 1 gates hold.") })
+        assertTrue(screen.words().any { it.startsWith("This model forgot 2 training pictures with the method retrain. 1 of 1 gates hold.") })
         assertEquals(screen.words(), reborn(controller).get().words().map { now -> if (now.contains(" ms ")) screen.words().first { it.contains(" ms ") } else now })
         screen.press("Certificate")
         assertEquals(CertificateActivity::class.java.name, screen.started().component?.className)
@@ -218,7 +218,7 @@ class AgeTest : OnPhone() {
     }
 
     @Test
-    fun `what is no photograph of a face is told in one line, and nothing is lost`() {
+    fun `a file that is not a photograph of a face is told in one line, and nothing is lost`() {
         settleIn()
         val controller = open(AgeActivity::class.java)
         val screen = controller.get()
@@ -226,9 +226,9 @@ class AgeTest : OnPhone() {
         val kind = "Choose a JPEG, PNG, WebP or HEIC photograph."
         val bad =
             mapOf(
-                fileOf("text.jpg", "no picture at all".toByteArray()) to "Photograph: it is no picture that this phone can read. $kind",
-                fileOf("cut.png", encoded(portrait()).copyOf(40)) to "Photograph: it is no picture that this phone can read. $kind",
-                fileOf("new.heic", "\u0000\u0000\u0000\u0018ftypheic\u0000\u0000\u0000\u0000mif1heic".toByteArray()) to "Photograph: it is no picture that this phone can read. $kind",
+                fileOf("text.jpg", "no picture at all".toByteArray()) to "Photograph: it is not a picture that this phone can read. $kind",
+                fileOf("cut.png", encoded(portrait()).copyOf(40)) to "Photograph: it is not a picture that this phone can read. $kind",
+                fileOf("new.heic", "\u0000\u0000\u0000\u0018ftypheic\u0000\u0000\u0000\u0000mif1heic".toByteArray()) to "Photograph: it is not a picture that this phone can read. $kind",
                 Uri.fromFile(File(app.cacheDir, "gone.png")) to "Photograph: it is not there any more. Choose it again.",
                 fileOf("600mp.png", png(30_000, 20_000)) to "Photograph: it has 30000 × 20000 pixels. Choose a smaller one.",
             )
@@ -249,7 +249,7 @@ class AgeTest : OnPhone() {
         controller.get().press("Choose photo")
         shadowOf(controller.get()).receiveResult(controller.get().started(), Activity.RESULT_OK, Intent().setData(fileOf("text.jpg", ByteArray(9))))
         settle()
-        assertTrue(checkNotNull(controller.get().alert()).startsWith("Photograph: it is no picture"))
+        assertTrue(checkNotNull(controller.get().alert()).startsWith("Photograph: it is not a picture"))
         controller.get().shot("age-no-picture")
     }
 

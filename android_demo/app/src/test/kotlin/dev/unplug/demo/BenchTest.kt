@@ -112,7 +112,7 @@ class BenchTest : OnPhone() {
     fun `what stops a driven benchmark is left for the computer to read`() {
         driven { File(folder, "plan.json").run { writeText(readText().replace("bench-plan/1", "bench-plan/9")) } }
         assertFalse(File(folder, "report.json").exists())
-        assertEquals("Plan.json: it is of another schema than unplug-bench-plan/1. Get it again from whoever made it.", File(folder, "failed.txt").readText())
+        assertEquals("Plan.json: its schema is not unplug-bench-plan/1. Get it again from its maker.", File(folder, "failed.txt").readText())
     }
 
     @Test

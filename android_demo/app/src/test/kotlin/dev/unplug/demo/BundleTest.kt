@@ -56,10 +56,10 @@ class BundleTest : OnPhone() {
             assertTrue("$name: ${state.line}", state.line.orEmpty().startsWith("Bundle: ") && why in state.line.orEmpty() && '\n' !in state.line.orEmpty())
             assertEquals(name, listOf(7L), state.kept.map { it.bundle?.manifest?.publication?.release })
         }
-        assertEquals("Bundle: it is no plain zip file (it has 9 bytes). Do not use it; get it again from whoever published it.", taken(ByteArray(9)).line)
+        assertEquals("Bundle: it is not a plain zip file (it has 9 bytes). Do not use it; get it again from its publisher.", taken(ByteArray(9)).line)
     }
 
-    /** What a newer release would have left behind. */
+    /** The knowledge that a newer release would have left. */
     private fun seen(trust: Trust) = File(app.filesDir, "bundles/seen/face-age.json").apply { checkNotNull(parentFile).mkdirs() }.writeText(trust.json().text())
 
     @Test
@@ -92,7 +92,7 @@ class BundleTest : OnPhone() {
     }
 
     @Test
-    fun `unplug bundle push ends with a question about the key, and the bundle opens behind a yes`() {
+    fun `unplug bundle push ends with a question about the key, and the bundle opens after a yes`() {
         clock(AGE_BUNDLE["now"].string)
         val inbox = checkNotNull(app.inbox).apply { mkdirs() }
         File(inbox, "0123456789abcdef.zip").writeBytes(zip)
@@ -148,7 +148,7 @@ class BundleTest : OnPhone() {
         settle()
         assertEquals(listOf(key.hint), app.shelf.keys().map { it.key.hint })
         File(inbox, "broken.pub").writeText("no key")
-        assertTrue(state().line.orEmpty().startsWith("Public key: it is no PEM text."))
+        assertTrue(state().line.orEmpty().startsWith("Public key: it is not PEM text."))
         assertNull(state().line)
     }
 
@@ -166,7 +166,7 @@ class BundleTest : OnPhone() {
         screen.press("Trust a key")
         shadowOf(screen).receiveResult(screen.started(), Activity.RESULT_OK, Intent().setData(fileOf("k.pub", "no key".toByteArray())))
         settle()
-        assertTrue(screen.alert().orEmpty(), screen.alert().orEmpty().startsWith("Public key: it is no PEM text."))
+        assertTrue(screen.alert().orEmpty(), screen.alert().orEmpty().startsWith("Public key: it is not PEM text."))
     }
 
     @Test
@@ -183,7 +183,7 @@ class BundleTest : OnPhone() {
                 files.mapKeys { "tiny/${it.key}" } to "no manifest.json in it",
             )
         for ((bad, why) in wrong) {
-            assertEquals("Bundle: $why. Do not use it; get it again from whoever published it.", taken(zipOf(bad)).line)
+            assertEquals("Bundle: $why. Do not use it; get it again from its publisher.", taken(zipOf(bad)).line)
             assertNull("what is here stays", app.generators.open().signed)
         }
         assertNull(taken(zipOf(files)).line)

@@ -51,7 +51,7 @@ class DrawTest : OnPhone() {
         assertEquals(View.VISIBLE, screen.findViewById<View>(R.id.variant_box).visibility)
         assertEquals(3, steps.progress)
         assertEquals("no pack is among them", 3, screen.findViewById<Spinner>(R.id.variant).count)
-        assertTrue(screen.words().toString(), "Packs, used where the words say them: clown nose, eye patch" in screen.words())
+        assertTrue(screen.words().toString(), "Packs, used when your words name them: clown nose, eye patch" in screen.words())
         screen.findViewById<EditText>(R.id.prompt).setText("an Eye-Patch")
         screen.findViewById<Spinner>(R.id.variant).setSelection(1)
         settle()
@@ -196,10 +196,10 @@ class DrawTest : OnPhone() {
         val screen = open(DrawActivity::class.java).get()
         screen.findViewById<EditText>(R.id.seed).setText("")
         screen.press("Draw")
-        assertEquals("The seed is a whole number from 0 on.", screen.alert())
+        assertEquals("The seed must be a whole number, 0 or more.", screen.alert())
         state.draw(Order("child ".repeat(100)))
         settle()
-        assertTrue(state.said, state.said.startsWith("The words are longer than the model reads: only their beginning counted."))
+        assertTrue(state.said, state.said.startsWith("The text is longer than the model reads: only its beginning was used."))
     }
 
     @Test
@@ -213,14 +213,14 @@ class DrawTest : OnPhone() {
         assertTrue(found.pixels.all { it == 0.toByte() || it == (-1).toByte() } && !found.isPlain())
         state.guideFrom(fileOf("portrait.png", encoded(portrait())), "face_landmark")
         settle()
-        assertEquals("Picture: it is no drawing of lines on black. Make one with unplug condition --kind face_landmark.", state.line)
+        assertEquals("Picture: it is not a drawing of lines on black. Make one with unplug condition --kind face_landmark.", state.line)
         state.guideFrom(fileOf("lines.png", encoded(found.bitmap())), "face_landmark")
         settle()
         assertNull(state.line)
         assertArrayEquals(found.pixels, checkNotNull(state.guide).pixels)
         state.guideFrom(fileOf("text.png", ByteArray(7)), "canny")
         settle()
-        assertTrue(checkNotNull(state.line).startsWith("Photograph: it is no picture"))
+        assertTrue(checkNotNull(state.line).startsWith("Photograph: it is not a picture"))
     }
 
     @Test
@@ -255,7 +255,7 @@ class DrawTest : OnPhone() {
         val bad =
             mapOf(
                 zipOf(mapOf("tiny/pipeline.json" to "{}".toByteArray())) to "pipeline.json: it has no schema",
-                zipOf(mapOf("pipeline.json" to ByteArray(3), "../../out.onnx" to ByteArray(3))) to "generator: it holds a file of an unsafe name",
+                zipOf(mapOf("pipeline.json" to ByteArray(3), "../../out.onnx" to ByteArray(3))) to "generator: it holds a file with an unsafe name",
                 good.copyOf(good.size - 30) to "generator: its zip file is broken",
             )
         for ((bytes, words) in bad) {

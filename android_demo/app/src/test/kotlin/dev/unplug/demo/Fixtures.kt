@@ -40,7 +40,7 @@ val Json.files: Map<String, ByteArray> get() = (this["files"] as Json.Obj).field
 val AGE_BUNDLE by lazy { Vectors.json("app/bundle.json") }
 val PHOTO by lazy { AGE_BUNDLE["picture"].let { Picture(it["width"].number.toInt(), it["height"].number.toInt(), it["rgb"].bytes) } }
 
-/** The same model in a bundle that says where eyes go and decides at 18; and the eyes of the photograph. */
+/** The same model in a bundle that says where the eyes belong and decides at 18; and the eyes of the photograph. */
 val ALIGNED by lazy { Vectors.json("app/aligned.json") }
 val EYES by lazy { ALIGNED["eyes"].items.map { eye -> Point(eye.items[0].number, eye.items[1].number) }.let { (left, right) -> Eyes(left, right) } }
 

@@ -58,7 +58,7 @@ fun View.all(): List<View> = listOf(this) + ((this as? ViewGroup)?.let { group -
 /** The line of an alert, or null where none is shown. */
 fun Activity.alert(): String? = findViewById<TextView?>(R.id.alert)?.takeIf { it.isShown }?.text?.toString()
 
-/** The screen as pixels, kept as `NAME.png` for whoever looks. */
+/** The screen as pixels, kept as `NAME.png` to look at. */
 fun Activity.shot(name: String): Bitmap {
     shadowOf(Looper.getMainLooper()).idle()
     val view = window.decorView

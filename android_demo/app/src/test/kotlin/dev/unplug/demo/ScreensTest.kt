@@ -33,7 +33,7 @@ class ScreensTest : OnPhone() {
         for ((name, screen) in screens) checked(open(screen).get(), "$name-$suffix")
     }
 
-    /** What holds of every screen however it is shown. */
+    /** What holds for every screen, however it is shown. */
     private fun checked(
         screen: Activity,
         name: String,
@@ -65,9 +65,9 @@ class ScreensTest : OnPhone() {
             mapOf(
                 "main" to "No bundle yet",
                 "age" to "Choose or take a photograph of one face. It stays on this phone.",
-                "draw" to "No generator yet: import the zip of an unplug export folder on the bundle screen.",
+                "draw" to "No generator yet: on the bundle screen, import the zip file of a folder that unplug export wrote.",
                 "bench" to "Bundle: no bundle for this screen is on the phone. Open Bundles on the first screen to import one.",
-                "bundle" to "No bundle is here. Send one with “unplug bundle push --android”, or import its zip file. It opens when a key that you trust signed it.",
+                "bundle" to "There is no bundle yet. Send one with “unplug bundle push --android”, or import its zip file. It opens if it was signed with a key that you trust.",
                 "certificate" to "Bundle: no bundle for this screen is on the phone. Open Bundles on the first screen to import one.",
             )
         for ((name, line) in said) {
@@ -112,7 +112,7 @@ class ScreensTest : OnPhone() {
     }
 
     @Test
-    fun `a screen is the same behind a turn, and behind the end of its process`() {
+    fun `a screen is the same after a turn, and after the end of its process`() {
         settleIn()
         for ((name, screen) in screens) {
             val controller = open(screen)

@@ -6,7 +6,7 @@ internal class Fields(
     private val what: String,
     private val known: Set<String>,
 ) {
-    private val fields: Map<String, Json> = (value as? Json.Obj)?.fields ?: wrong("it is no record")
+    private val fields: Map<String, Json> = (value as? Json.Obj)?.fields ?: wrong("it is not a record")
 
     init {
         fields.keys.firstOrNull { it !in known }?.let { wrong("it has the unknown key ${shown(it)}") }
@@ -16,27 +16,27 @@ internal class Fields(
 
     fun has(name: String): Boolean = fields[name].let { it != null && it != Json.Null }
 
-    fun text(name: String): String = (any(name) as? Json.Str)?.value ?: wrong("$name is no text")
+    fun text(name: String): String = (any(name) as? Json.Str)?.value ?: wrong("$name is not a text")
 
     fun textOrNull(name: String): String? = if (has(name)) text(name) else null
 
-    fun number(name: String): Double = (any(name) as? Json.Num)?.value ?: wrong("$name is no number")
+    fun number(name: String): Double = (any(name) as? Json.Num)?.value ?: wrong("$name is not a number")
 
-    fun whole(name: String): Long = number(name).let { if (it == Math.rint(it)) it.toLong() else wrong("$name is no whole number") }
+    fun whole(name: String): Long = number(name).let { if (it == Math.rint(it)) it.toLong() else wrong("$name is not a whole number") }
 
     fun small(name: String): Int = whole(name).let { if (it in Int.MIN_VALUE..Int.MAX_VALUE) it.toInt() else wrong("$name is out of range") }
 
     fun flag(name: String): Boolean = (any(name) as? Json.Bool)?.value ?: wrong("$name is neither true nor false")
 
-    fun obj(name: String): Map<String, Json> = (any(name) as? Json.Obj)?.fields ?: wrong("$name is no record")
+    fun obj(name: String): Map<String, Json> = (any(name) as? Json.Obj)?.fields ?: wrong("$name is not a record")
 
-    fun list(name: String): List<Json> = (any(name) as? Json.Arr)?.items ?: wrong("$name is no list")
+    fun list(name: String): List<Json> = (any(name) as? Json.Arr)?.items ?: wrong("$name is not a list")
 
-    fun texts(name: String): List<String> = list(name).map { (it as? Json.Str)?.value ?: wrong("$name holds something else than texts") }
+    fun texts(name: String): List<String> = list(name).map { (it as? Json.Str)?.value ?: wrong("$name holds something other than texts") }
 
-    fun numbers(name: String): List<Double> = list(name).map { (it as? Json.Num)?.value ?: wrong("$name holds something else than numbers") }
+    fun numbers(name: String): List<Double> = list(name).map { (it as? Json.Num)?.value ?: wrong("$name holds something other than numbers") }
 
-    fun wrong(why: String): Nothing = throw DataError(what, why, "Get it again from whoever made it")
+    fun wrong(why: String): Nothing = throw DataError(what, why, "Get it again from its maker")
 
     private fun shown(text: String): String = "'" + text.take(60).filter { it >= ' ' } + "'"
 }

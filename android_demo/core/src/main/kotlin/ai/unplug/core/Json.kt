@@ -72,7 +72,7 @@ public sealed interface Json {
     }
 }
 
-/** What is read is no strict JSON. */
+/** What is read is not strict JSON. */
 public class JsonError(
     message: String,
 ) : Exception(message)
@@ -98,7 +98,7 @@ private class JsonReader(
     fun whole(): Json {
         val value = value(0)
         space()
-        if (at != text.length) fail("something stands behind it")
+        if (at != text.length) fail("something follows it")
         return value
     }
 
@@ -111,7 +111,7 @@ private class JsonReader(
             't' -> word("true", Json.Bool(true))
             'f' -> word("false", Json.Bool(false))
             'n' -> word("null", Json.Null)
-            else -> if (next == '-' || next in '0'..'9') number() else fail("no value stands at $at")
+            else -> if (next == '-' || next in '0'..'9') number() else fail("there is no value at $at")
         }
     }
 
@@ -119,11 +119,11 @@ private class JsonReader(
         val fields = LinkedHashMap<String, Json>()
         items(depth, '}') {
             space()
-            if (text.getOrNull(at) != '"') fail("no key stands at $at")
+            if (text.getOrNull(at) != '"') fail("there is no key at $at")
             val key = string()
             space()
             take(':')
-            if (fields.put(key, value(depth)) != null) fail("a key stands in it twice")
+            if (fields.put(key, value(depth)) != null) fail("it has a key twice")
         }
         return Json.Obj(fields)
     }
@@ -163,11 +163,11 @@ private class JsonReader(
             when {
                 next == '"' -> break
                 next == '\\' -> found.append(escaped())
-                next < ' ' -> fail("a control character stands in a string")
+                next < ' ' -> fail("a string holds a control character")
                 else -> found.append(next)
             }
         }
-        return found.toString().also { if (!isWhole(it)) fail("half a character stands in a string") }
+        return found.toString().also { if (!isWhole(it)) fail("a string holds half a character") }
     }
 
     private fun escaped(): Char =
@@ -179,7 +179,7 @@ private class JsonReader(
             'r' -> '\r'
             't' -> '\t'
             'u' -> hex4()
-            else -> fail("an unknown escape stands in a string")
+            else -> fail("a string holds an unknown escape")
         }
 
     private fun hex4(): Char {
@@ -204,7 +204,7 @@ private class JsonReader(
             digits()
         }
         val value = text.substring(start, at).toDouble()
-        if (!(kotlin.math.abs(value) <= Json.LARGEST)) fail("it holds a number that is not kept")
+        if (!(kotlin.math.abs(value) <= Json.LARGEST)) fail("it holds a number that a double does not keep")
         return Json.Num(value)
     }
 
@@ -218,7 +218,7 @@ private class JsonReader(
         word: String,
         value: Json,
     ): Json {
-        if (!text.startsWith(word, at)) fail("no value stands at $at")
+        if (!text.startsWith(word, at)) fail("there is no value at $at")
         at += word.length
         return value
     }
@@ -343,5 +343,5 @@ private fun shortest(value: Double): Pair<String, Int> {
         val digits = plain.unscaledValue().toString()
         return digits to digits.length - plain.scale()
     }
-    throw IllegalStateException("17 digits give every double back")
+    throw IllegalStateException("17 digits identify every double")
 }

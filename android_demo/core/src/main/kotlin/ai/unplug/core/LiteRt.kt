@@ -6,7 +6,7 @@ public class LiteRtFault(
 ) : Exception(message)
 
 /**
- * A file that is open in LiteRT: all that an engine asks of it, whether `Interpreter` or `CompiledModel` is behind it.
+ * A file that is open in LiteRT: all that an engine asks of it, whether `Interpreter` or `CompiledModel` runs it.
  *
  * Each call may throw [LiteRtFault], IllegalArgumentException or IllegalStateException, and a LinkageError where a library is missing.
  */

@@ -45,14 +45,14 @@ public fun compare(
 /**
  * The worst of some outputs, and why any of them is too far off.
  *
- * @property db of the worst; null where all are exact or undefined.
+ * @property db the worst one's decibels; null where all are exact or undefined.
  */
 public data class Parity(
     val db: Double?,
     val reason: String?,
 ) {
     public companion object {
-        /** Of named differences. */
+        /** The worst of named differences. */
         public fun of(
             found: List<Pair<String, Difference>>,
             minPsnrDb: Double,

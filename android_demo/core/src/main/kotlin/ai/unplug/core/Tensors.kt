@@ -2,7 +2,7 @@ package ai.unplug.core
 
 /** Named numbers of a shape, row by row: what goes into a network and comes out. */
 public sealed interface Tensor {
-    /** Of every axis. */
+    /** The size of every axis. */
     public val shape: List<Int>
 }
 
@@ -32,7 +32,7 @@ public fun elements(shape: List<Int>): Int = shape.fold(1) { total, size -> Math
 /**
  * Values with their axes in another order.
  *
- * @param shape of the values, in the order of [from].
+ * @param shape the shape of the values, in the order of [from].
  * @param from one letter an axis, say NCHW.
  * @param to the same letters, say NHWC.
  */

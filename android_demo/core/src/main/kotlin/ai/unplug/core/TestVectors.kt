@@ -33,7 +33,7 @@ public object TestVectors {
      * @param index bytes of [INDEX].
      * @param own tensors as the vectors have them.
      * @param wanted tensors as the artifact has them: the same names, perhaps another order of axes.
-     * @param read gives the bytes of a file beside the index.
+     * @param read gives the bytes of a file next to the index.
      * @throws DataError they are broken, or not of this model.
      */
     public fun read(
@@ -46,10 +46,10 @@ public object TestVectors {
             try {
                 Json.parse(index)
             } catch (error: JsonError) {
-                throw DataError(INDEX, "it is no strict JSON (${error.message})", "Get it again")
+                throw DataError(INDEX, "it is not strict JSON (${error.message})", "Get it again")
             }
         val fields = Fields(value, INDEX, setOf("schema", "samples"))
-        if (fields.text("schema") != SCHEMA) fields.wrong("it is of another schema than $SCHEMA")
+        if (fields.text("schema") != SCHEMA) fields.wrong("its schema is not $SCHEMA")
         val samples = fields.list("samples")
         if (samples.size !in 1..MAX_SAMPLES) fields.wrong("it has ${samples.size} samples")
         return samples.map { sample ->
@@ -70,7 +70,7 @@ public object TestVectors {
         val fields = Fields(side[wanted.name] ?: Json.Null, "$INDEX, ${wanted.name}", setOf("file", "shape", "dtype"))
         val spec = own.firstOrNull { it.name == wanted.name } ?: fields.wrong("the model has no such tensor")
         val file = fields.text("file")
-        if (!FILE.matches(file) || fields.text("dtype") != DTYPE) fields.wrong("it lies at no plain name, or in another type")
+        if (!FILE.matches(file) || fields.text("dtype") != DTYPE) fields.wrong("it does not lie at a plain file name, or has another type")
         val bytes = read(file)
         if (fields.numbers("shape") != spec.shape.map { it.toDouble() } || bytes.size.toLong() != 4L * elements(spec.shape)) {
             fields.wrong("its shape is another than the model's")

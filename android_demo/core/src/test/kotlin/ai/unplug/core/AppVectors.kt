@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Assertions.assertEquals
 
 /** The checks of tests/vectors/app, of an implementation that is handed in: the right one, or one with a planted fault. */
 object AppVectors {
-    /** Of tensors: a language may multiply and add in one rounding. */
+    /** The tolerance of tensors: a language may multiply and add in one rounding. */
     const val TENSOR = 1e-7
 
     /** The centre square of a part of a picture. */

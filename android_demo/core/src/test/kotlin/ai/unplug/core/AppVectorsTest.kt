@@ -81,10 +81,10 @@ class AppVectorsTest {
         assertThrows(DataError::class.java) { model().read(outputs(case) + ("expected_age" to FloatTensor(listOf(1), floatArrayOf(Float.NaN)))) }
     }
 
-    /** Of statistics: sums in another order. */
+    /** The tolerance of statistics: sums in another order. */
     private val sums = 1e-9
 
-    /** Of intervals: quantiles of Student's t come from a table. */
+    /** The tolerance of intervals: quantiles of Student's t come from a table. */
     private val ends = 1e-6
 
     @Test

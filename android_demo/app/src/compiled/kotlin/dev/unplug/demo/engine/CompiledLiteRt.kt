@@ -19,8 +19,8 @@ import java.io.File
  * Never run: it is compiled and tested against stand-ins of these classes, and no phone has seen it. The app opens files by
  * [InterpreterModel] until one has.
  *
- * @param file that was checked; this API takes no bytes.
- * @param names of its tensors, as the bundle has them: this API does not list them.
+ * @param file the file that was checked; this API takes no bytes.
+ * @param names the names of its tensors, as the bundle has them: this API does not list them.
  * @param gpu whether the GPU gets it, with what that cannot do left to the CPU.
  */
 class CompiledLiteRt(

@@ -19,7 +19,7 @@ import dev.unplug.demo.digits
 import dev.unplug.demo.plain
 import dev.unplug.demo.show
 
-/** A photograph in, an age out, and one tap away what the model forgot. */
+/** Takes a photograph and shows an age; what the model forgot is one tap away. */
 class AgeActivity : Screen<AgeState>() {
     @Suppress("DEPRECATION")
     override fun begin(saved: Bundle?): AgeState = AgeState(app, saved?.getParcelable(PHOTO) ?: intent.data).apply { taking = saved?.getParcelable(TAKING) }

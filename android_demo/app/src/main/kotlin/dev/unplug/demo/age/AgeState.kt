@@ -17,9 +17,9 @@ import dev.unplug.demo.Watched
 import dev.unplug.demo.line
 
 /**
- * What the model said of a photograph.
+ * The model's answer about a photograph.
  *
- * @property model whose engine is closed: its rule and its frame are what is asked for.
+ * @property model the model, with its engine closed: the screen reads its rule and its frame.
  */
 class Answered(
     val answer: AgeAnswer,
@@ -32,8 +32,8 @@ class Answered(
 /**
  * A photograph that was looked at.
  *
- * @property photo with what the model saw of it; as it is where nothing was answered.
- * @property answered null where its face cannot be judged: somebody may then show where the eyes are.
+ * @property photo the photograph with what the model saw marked, or as it is where there is no answer.
+ * @property answered null where its face cannot be judged: the user may then show where the eyes are.
  */
 private class Looked(
     val photo: Bitmap,
@@ -44,8 +44,8 @@ private class Looked(
 /**
  * The state of the age screen.
  *
- * @param app whose models and threads are used.
- * @property photo that was chosen, or null.
+ * @param app the app with the models and threads.
+ * @property photo the chosen photograph, or null.
  */
 class AgeState(
     private val app: DemoApp,
@@ -63,10 +63,10 @@ class AgeState(
     private var running: Running? = null
     private var plain: Bitmap? = null
 
-    /** The first eye of two that somebody shows. */
+    /** The first of the two eyes that the user shows. */
     private var firstEye: Point? = null
 
-    /** How many eyes are to be shown, where no answer is given without. */
+    /** How many eyes the user has still to show before there is an answer. */
     val eyesAsked: Int get() = if (plain == null) 0 else if (firstEye == null) 2 else 1
 
     /** The file that a camera was asked to write. */
@@ -77,9 +77,9 @@ class AgeState(
     }
 
     /**
-     * Answers for another photograph; an answer that is still under way counts no more.
+     * Answers for another photograph; an answer that is still under way no longer counts.
      *
-     * @param eyes of its one face, where somebody has shown them.
+     * @param eyes the eyes of its one face, where the user has shown them.
      */
     fun look(
         uri: Uri,
@@ -103,7 +103,7 @@ class AgeState(
         changed()
     }
 
-    /** Somebody shows an eye, in pixels of [shown]; after the second one the photograph is looked at again. */
+    /** The user shows an eye, in pixels of [shown]; after the second one the photograph is looked at again. */
     fun show(eye: Point) {
         val (picture, uri) = (plain ?: return) to (photo ?: return)
         val first = firstEye

@@ -7,7 +7,7 @@ import android.view.MotionEvent
 import android.view.View
 import android.widget.ImageView
 
-/** Taps on a photograph, in pixels of it; what lies beside it is no tap. */
+/** Taps on a photograph, in its pixels; a touch next to it is not a tap. */
 class EyeTaps(
     private val tapped: (Point) -> Unit,
 ) : View.OnTouchListener {

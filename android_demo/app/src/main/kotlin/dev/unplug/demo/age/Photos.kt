@@ -24,7 +24,7 @@ private const val MAX_BYTES = 128 shl 20
 /**
  * A photograph as it is looked at: upright, and at most [MAX_SIDE] pixels long, whatever the file holds.
  *
- * @throws DataError the file is gone or too large, is no picture that this phone reads, or has more than 400 million pixels.
+ * @throws DataError the file is gone or too large, is not a picture that this phone reads, or has more than 400 million pixels.
  */
 fun decode(
     resolver: ContentResolver,
@@ -99,7 +99,7 @@ private fun sampling(
 
 private fun unreadable(): DataError {
     val heic = if (Build.VERSION.SDK_INT < Build.VERSION_CODES.P) "; Android reads HEIC from 9 on" else ""
-    return DataError("photograph", "it is no picture that this phone can read$heic", "Choose a JPEG, PNG, WebP or HEIC photograph")
+    return DataError("photograph", "it is not a picture that this phone can read$heic", "Choose a JPEG, PNG, WebP or HEIC photograph")
 }
 
 /** All of a bitmap. */

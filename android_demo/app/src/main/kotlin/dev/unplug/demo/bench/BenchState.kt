@@ -142,7 +142,7 @@ class BenchState(
 /**
  * Runs a plan, going on where an app that was killed had stopped; the report as JSON.
  *
- * @param journal of rows so far; it stays for who runs the same plan again, until the plan is done.
+ * @param journal the rows so far; they stay until the plan is done, so that the same plan goes on when it is run again.
  */
 fun runPlan(
     app: DemoApp,
@@ -157,7 +157,7 @@ fun runPlan(
     return report
 }
 
-/** A line that the app's end cut off is no JSON, and is left out. */
+/** A line that the app's end cut off is not JSON, and is left out. */
 private fun lineOf(line: String): Json? =
     try {
         Json.parse(line)

@@ -27,9 +27,9 @@ fun thermalOf(context: Context): String? = if (Build.VERSION.SDK_INT < Build.VER
 /**
  * The phone, as the protocol of core asks for it.
  *
- * @param files of the plan's jobs.
+ * @param files the files of the plan's jobs.
  * @param journal gets every row so far, one line each, so that an app that was killed goes on where it was.
- * @param told of progress; may throw to stop.
+ * @param told hears of progress; may throw to stop.
  */
 class PhoneHost(
     private val context: Context,

@@ -32,7 +32,7 @@ class BundleState(
     var said: String? = null
         private set
 
-    /** A key that came in and that nobody has said yes to. */
+    /** A key that came in and that the user has not accepted. */
     var asked: PublicKey? = null
         private set
     private var askedFile: File? = null
@@ -51,7 +51,7 @@ class BundleState(
             changed()
         }
 
-    /** What the user says of the key that was [asked] about. */
+    /** The user's answer about the key that was [asked] about. */
     fun answer(yes: Boolean) {
         val key = asked ?: return
         val file = askedFile

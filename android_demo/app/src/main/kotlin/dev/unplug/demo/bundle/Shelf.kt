@@ -29,10 +29,10 @@ class TrustedKey(
 /**
  * The bundles that the app holds, one zip file a product, and whom it trusts.
  *
- * A new release of a product takes the place of the last, never the other way round: what was seen of a product is kept beside it.
+ * A new release of a product takes the place of the last, never the other way round: what was seen of a product is kept next to it.
  * Nothing here runs on the main thread.
  *
- * @param folder of the app's own, where nobody else writes.
+ * @param folder the app's own folder, where nothing else writes.
  * @param asset opens a file that was put there when the app was built, or gives null: `bundle.unplug` and `trust.json`.
  * @param now the time, by which bundles expire.
  */
@@ -108,7 +108,7 @@ class Shelf(
         file.delete()
     }
 
-    /** Whom this phone trusts. */
+    /** The keys that this phone trusts. */
     @Synchronized
     fun keys(): List<TrustedKey> {
         val builtIn = asset("trust.json")?.use { Trust.of(it.readBytes().toString(Charsets.UTF_8)).keys }.orEmpty()

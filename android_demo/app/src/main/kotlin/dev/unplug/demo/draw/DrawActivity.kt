@@ -26,7 +26,7 @@ import dev.unplug.demo.show
 import java.io.ByteArrayOutputStream
 import java.security.SecureRandom
 
-/** Words and a guide in, a picture out. */
+/** Takes words and a guide and draws a picture. */
 class DrawActivity : Screen<DrawState>() {
     private val prompt by lazy { findViewById<EditText>(R.id.prompt) }
     private val variant by lazy { findViewById<Spinner>(R.id.variant) }
@@ -38,7 +38,7 @@ class DrawActivity : Screen<DrawState>() {
     private var laidOut: Pipeline? = null
     private var saved: Bundle? = null
 
-    /** Whose steps the screen shows: a spinner also tells of a choice that nobody made. */
+    /** The variant whose steps the screen shows: a spinner also reports choices that the user did not make. */
     private var suited = 0
 
     override fun begin(saved: Bundle?) = DrawState(app)

@@ -47,7 +47,7 @@ class KeptGenerator(
  * The one generator that the app holds, unpacked. Its files are held to `pipeline.json` by SHA-256 each time one is opened, and that
  * to its signature where it has one.
  *
- * @param folder of the app's own.
+ * @param folder the app's own folder.
  * @param shelf knows whom the phone trusts, and which releases it saw.
  */
 class GeneratorShelf(
@@ -82,7 +82,7 @@ class GeneratorShelf(
     /**
      * Takes a generator's zip file in, whole or not at all; files that no runtime here reads stay out.
      *
-     * @throws DataError it is no generator, is broken, or holds more than a phone has room for.
+     * @throws DataError it is not a generator, is broken, or holds more than a phone has room for.
      * @throws UnplugError it is signed, and must not be used.
      */
     @Synchronized
@@ -93,7 +93,7 @@ class GeneratorShelf(
         try {
             unpack(zip, new)
             val taken = at(new)
-            taken.kinds().ifEmpty { throw DataError("generator", "its parts are of no common target", FIX) }
+            taken.kinds().ifEmpty { throw DataError("generator", "its parts have no target in common", FIX) }
             taken.signed?.let { shelf.remember(it.publication) }
             old.deleteRecursively()
             folder.renameTo(old)
@@ -132,7 +132,7 @@ class GeneratorShelf(
         name: String,
     ): File {
         val parts = name.split('/')
-        if (parts.size > 4 || !parts.all(PART::matches)) throw DataError("generator", "it holds a file of an unsafe name", FIX)
+        if (parts.size > 4 || !parts.all(PART::matches)) throw DataError("generator", "it holds a file with an unsafe name", FIX)
         return parts.fold(target, ::File).also { it.parentFile?.mkdirs() }
     }
 

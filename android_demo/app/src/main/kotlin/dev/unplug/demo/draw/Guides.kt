@@ -4,7 +4,7 @@ import ai.unplug.core.DataError
 import ai.unplug.core.condition.canny
 import ai.unplug.core.picture.Picture
 
-/** What a picture of lines has of black at least; photographs have less. */
+/** The least share of black in a picture of lines; photographs have less. */
 private const val BLACK = 0.5
 private const val DARK = 16
 
@@ -12,7 +12,7 @@ private const val DARK = 16
  * A picture as a plugin follows it: its edges for a plugin of edges, itself for the others.
  *
  * @param condition the kind of picture that the plugin was trained on.
- * @throws DataError landmarks are asked for, and it is no drawing of them: this phone finds none itself.
+ * @throws DataError landmarks are asked for, and it is not a drawing of them: this phone finds none itself.
  */
 fun guideOf(
     picture: Picture,
@@ -20,7 +20,7 @@ fun guideOf(
 ): Picture =
     when (condition) {
         "canny" -> canny(picture)
-        "face_landmark", "holistic" -> if (isDrawing(picture)) picture else throw DataError("picture", "it is no drawing of lines on black", "Make one with unplug condition --kind $condition")
+        "face_landmark", "holistic" -> if (isDrawing(picture)) picture else throw DataError("picture", "it is not a drawing of lines on black", "Make one with unplug condition --kind $condition")
         else -> picture
     }
 

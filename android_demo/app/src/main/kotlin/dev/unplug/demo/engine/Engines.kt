@@ -8,9 +8,9 @@ import ai.unplug.core.bundle.Artifact
 /**
  * One way to run a file.
  *
- * @property target of the files that it runs.
- * @property delegate its word in reports.
- * @property runtime the same, of what runs it.
+ * @property target the target of the files that it runs.
+ * @property delegate its name in reports.
+ * @property runtime the name in reports of the runtime that runs it.
  */
 enum class Runs(
     val target: String,
@@ -48,7 +48,7 @@ open class Engines {
             Runs.ONNX_CPU -> OnnxEngine(what, bytes, threads)
         }
 
-    /** Of a runtime, or null where it does not say. */
+    /** The version of a runtime, or null where it does not say. */
     open fun version(way: Runs): String? = if (way == Runs.ONNX_CPU) OnnxEngine.version else InterpreterModel.version
 
     /** The file and the way of running it that a screen uses: the first way that has a file, on the CPU. */

@@ -19,7 +19,7 @@ import org.tensorflow.lite.Tensor as LiteTensor
  *
  * [run] returns when the outputs lie in memory: the interpreter's own outputs are copied from the GPU before `runSignature` ends.
  *
- * @param bytes of the file, as they were checked.
+ * @param bytes the bytes of the file, as they were checked.
  * @param gpu whether the GPU delegate gets it first. The interpreter does not tell which operators that leaves to the CPU.
  */
 class InterpreterModel(
@@ -77,7 +77,7 @@ class InterpreterModel(
     }
 
     companion object {
-        /** Of the runtime, or null where it does not load. */
+        /** The version of the runtime, or null where it does not load. */
         val version: String?
             get() =
                 try {

@@ -17,7 +17,7 @@ import java.nio.IntBuffer
  * A file in ONNX Runtime, on the CPU.
  *
  * @param what its name in errors.
- * @param bytes of the file, as they were checked.
+ * @param bytes the bytes of the file, as they were checked.
  */
 class OnnxEngine(
     private val what: String,
@@ -69,7 +69,7 @@ class OnnxEngine(
     override fun close() = session.close()
 
     companion object {
-        /** Of the runtime. */
+        /** The version of the runtime. */
         val version: String? get() = OrtEnvironment.getEnvironment().version
     }
 }

@@ -35,7 +35,7 @@ public data class AgeGroup(
  * What a model says of a face.
  *
  * @property age expected, in years.
- * @property groups in rising order of age.
+ * @property groups the age groups, in rising order.
  * @property decision null where the manifest carries no rule, or none that was fitted on this file.
  */
 public data class AgeAnswer(
@@ -47,11 +47,11 @@ public data class AgeAnswer(
 /**
  * An age predictor: a photograph in, years out.
  *
- * @param engine of an artifact with `age_logits` and `expected_age`.
- * @param iospec of that artifact.
- * @param sha256 of that artifact: what a decision must name.
- * @param preprocessing of the bundle's manifest.
- * @param postprocessing of it.
+ * @param engine the engine of an artifact with `age_logits` and `expected_age`.
+ * @param iospec the named tensors of that artifact.
+ * @param sha256 the SHA-256 of that artifact, which a decision must name.
+ * @param preprocessing the bundle's manifest's field of this name.
+ * @param postprocessing the manifest's field of this name.
  * @throws DataError the manifest says something else than an age model's.
  */
 public class AgeModel(
@@ -66,7 +66,7 @@ public class AgeModel(
     /** Where the eyes of a face go; null where the manifest has the centre square taken. */
     public val frame: Frame? = Frame.of(preprocessing)
 
-    /** What is answered where somebody asks whether a person is over an age; null where nothing is. */
+    /** The rule that answers whether a person is over an age; null where there is none. */
     public val rule: DecisionRule?
 
     /** Whether the manifest carries a rule that was fitted on other models than this one, so that it decides nothing here. */
@@ -82,7 +82,7 @@ public class AgeModel(
         if (iospec.inputs.size != 1 || !iospec.inputs[0].isImage) fields.wrong("its model takes something else than one picture")
     }
 
-    /** Of a bundle's file. */
+    /** The model of a bundle's file. */
     public constructor(engine: Engine, artifact: Artifact, manifest: Manifest) :
         this(engine, artifact.iospec, artifact.sha256, manifest.preprocessing, manifest.postprocessing)
 
@@ -101,7 +101,7 @@ public class AgeModel(
     ): Picture = frame?.let { onlyFace(picture, faces, size, it) } ?: centreSquare(picture, size)
 
     /**
-     * Of a picture of its size, see [shown].
+     * The answer about a picture of its size, see [shown].
      *
      * @throws DataError the model gives something else than an age.
      */
@@ -116,7 +116,7 @@ public class AgeModel(
         val logits = outputs["age_logits"]?.values ?: wrong("it gives no age_logits")
         val age = outputs["expected_age"]?.values?.singleOrNull()?.toDouble() ?: wrong("it gives no expected_age")
         if (logits.size != edges.size - 1) wrong("it gives ${logits.size} groups where its manifest has ${edges.size - 1}")
-        if (!age.isFinite() || !logits.all { it.isFinite() }) wrong("it gives something that is no number")
+        if (!age.isFinite() || !logits.all { it.isFinite() }) wrong("it gives something that is not a number")
         val weights = logits.map { Math.exp(it.toDouble() - logits.max()) }
         val groups = weights.indices.map { AgeGroup(edges[it], edges[it + 1], weights[it] / weights.sum()) }
         return AgeAnswer(age, groups, rule?.run { decide(overProbability(logits, edges, this.age)) })

@@ -8,7 +8,7 @@ import ai.unplug.core.Json
  *
  * p = sum over groups g of softmax(logits)_g * clip((high_g - T) / (high_g - low_g), 0, 1)
  *
- * @param logits of the groups.
+ * @param logits the scores of the groups.
  * @param edges borders of the groups in years, one more than groups.
  * @param age T in years, above the first border and below the last.
  */
@@ -27,12 +27,12 @@ public fun overProbability(
 /**
  * The rule "over from here, under up to there, unsure between", of P(age >= T); `postprocessing.decision` in a manifest.
  *
- * @property age T in years; who has had that birthday is over.
+ * @property age T in years; a person who has had that birthday is over.
  * @property overFrom the smallest probability that is answered over; above 1 nobody is.
  * @property underTo the largest that is answered under; below 0 nobody is.
- * @property maxFpr share of minors that is called over, at most; of people like those that the rule was fitted on.
+ * @property maxFpr share of minors that is called over, at most; for people like those that the rule was fitted on.
  * @property maxFnr the same of adults called under.
- * @property confidence with which that holds over the draw of those people; null where it holds on average over draws.
+ * @property confidence the probability that this holds over the draw of those people; null where it holds on average over draws.
  * @property models SHA-256 of the checkpoints and files that it was fitted on: about others it decides nothing.
  */
 public data class DecisionRule(
@@ -44,7 +44,7 @@ public data class DecisionRule(
     val confidence: Double?,
     val models: Set<String> = emptySet(),
 ) {
-    /** The answer to P(age >= T); what is no number is unsure. */
+    /** The answer to P(age >= T); anything but a number is unsure. */
     public fun decide(over: Double): Decision = if (over >= overFrom) Decision.OVER else if (over <= underTo) Decision.UNDER else Decision.UNSURE
 
     internal companion object {

@@ -54,7 +54,7 @@ public interface BenchmarkHost {
         timing: Timing,
     ): OpenedEngine
 
-    /** A row so far, behind every cold start: write it down, so that nothing is lost where the app is killed. */
+    /** A row so far, after every cold start: write it down, so that nothing is lost where the app is killed. */
     public fun row(row: BenchRow) {}
 
     /** How far it is, from 0 to 1. What it throws stops the benchmark. */

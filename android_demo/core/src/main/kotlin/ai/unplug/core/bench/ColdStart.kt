@@ -148,7 +148,7 @@ internal class ColdStart(
     )
 
     private companion object {
-        /** Of a sustained cold start: bounds its memory. */
+        /** The most runs of a sustained cold start: bounds its memory. */
         const val MAX_RUNS = 5_000_000
     }
 }

@@ -24,8 +24,8 @@ public data class Timing(
 /**
  * One artifact on one delegate.
  *
- * @property model where its file lies in the folder, `files/0`.
- * @property vectors where its vectors lie, `vectors/0`.
+ * @property model the path of its file in the folder, `files/0`.
+ * @property vectors the path of its vectors, `vectors/0`.
  * @property notRun why it is not to be run, or null.
  */
 public data class BenchJob(
@@ -73,10 +73,10 @@ public class BenchPlan(
                 try {
                     Json.parse(bytes)
                 } catch (error: JsonError) {
-                    throw DataError(FILE, "it is no strict JSON (${error.message})", "Start the benchmark again with unplug bench")
+                    throw DataError(FILE, "it is not strict JSON (${error.message})", "Start the benchmark again with unplug bench")
                 }
             val fields = Fields(value, FILE, setOf("schema", "plan", "jobs", "auto"))
-            if (fields.text("schema") != SCHEMA) fields.wrong("it is of another schema than $SCHEMA")
+            if (fields.text("schema") != SCHEMA) fields.wrong("its schema is not $SCHEMA")
             val jobs = fields.list("jobs")
             if (jobs.size !in 1..MAX_JOBS) fields.wrong("it has ${jobs.size} jobs")
             return BenchPlan(timing(fields.any("plan")), jobs.map(::job))

@@ -64,7 +64,7 @@ public object Statistics {
             2.048407142, 2.045229642, 2.042272456,
         )
 
-    /** Of ascending numbers, by linear interpolation between order statistics. */
+    /** A percentile of ascending numbers, by linear interpolation between order statistics. */
     public fun percentile(
         sorted: DoubleArray,
         percent: Double,

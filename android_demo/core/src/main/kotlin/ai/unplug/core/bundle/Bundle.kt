@@ -31,7 +31,7 @@ public data class Artifact(
 /**
  * A bundle that was verified and whose parts are about one model.
  *
- * Only [open] makes one, so that whoever holds a `Bundle` may use it.
+ * Only [open] makes one, so that code which holds a `Bundle` may use it.
  */
 public class Bundle private constructor(
     public val verified: Verified,
@@ -108,8 +108,8 @@ public class Bundle private constructor(
                 val fields = Fields(json(verified, card), card, CARD)
                 val path = card.removeSuffix(".json")
                 val digest = fields.text("sha256")
-                // Of a folder (Core ML's) the card has the digest of the tree, which no phone reads here.
-                if (!isDigest(digest) || (path in verified.files && verified.files[path] != digest)) fields.wrong("it is another file's")
+                // For a folder (Core ML's) the card has the digest of the tree, which this reader does not check.
+                if (!isDigest(digest) || (path in verified.files && verified.files[path] != digest)) fields.wrong("it is the digest of another file")
                 if (fields.text("file") != path.substringAfterLast('/')) fields.wrong("it belongs to another file")
                 Artifact(
                     path = path,
@@ -134,7 +134,7 @@ public class Bundle private constructor(
             try {
                 Json.parse(verified.read(path, MAX_REPORT))
             } catch (error: JsonError) {
-                wrong("$path is no strict JSON (${error.message})")
+                wrong("$path is not strict JSON (${error.message})")
             }
 
         private fun wrong(why: String): Nothing = throw Refused(Verdict.MANIFEST, why)

@@ -33,7 +33,7 @@ internal fun strict(
     try {
         Json.parse(bytes)
     } catch (error: JsonError) {
-        throw Refused(verdict, "$what is no strict JSON (${error.message})")
+        throw Refused(verdict, "$what is not strict JSON (${error.message})")
     }
 
 /** The fields of an object of just these names, or null. */
@@ -135,7 +135,7 @@ internal fun readStatement(payload: ByteArray): Map<String, String> {
     fun wrong(why: String): Nothing = throw Refused(Verdict.STATEMENT, why)
     val value =
         only(strict(payload, Verdict.STATEMENT, "what is signed"), setOf("_type", "subject", "predicateType", "predicate"))
-            ?: wrong("what is signed is no in-toto statement")
+            ?: wrong("what is signed is not an in-toto statement")
     val known = value["_type"].isText(STATEMENT_TYPE) && value["predicateType"].isText(PREDICATE_TYPE)
     need(known, Verdict.WRONG_TYPE, "what is signed is a statement of another kind")
     val predicate = only(value["predicate"], setOf("resources", "serialization")) ?: wrong("its predicate has other fields")
@@ -154,7 +154,7 @@ internal fun readStatement(payload: ByteArray): Map<String, String> {
 private fun checkWay(value: Json?) {
     val way =
         only(value, setOf("method", "hash_type", "allow_symlinks"), setOf("ignore_paths"))
-            ?: throw Refused(Verdict.STATEMENT, "it says not how files were hashed")
+            ?: throw Refused(Verdict.STATEMENT, "it does not say how files were hashed")
     val plain = way["method"].isText("files") && way["hash_type"].isText("sha256")
     need(plain, Verdict.EXCLUDED, "its files are not hashed whole by SHA-256")
     need(way["allow_symlinks"] == Json.Bool(false), Verdict.EXCLUDED, "its signer followed links")

@@ -15,11 +15,11 @@ private val REQUEST = Regex("[ -~]{1,200}")
 private val TIME = Regex("[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 /**
- * What whoever signed a bundle says of its place among the others.
+ * What the signer of a bundle says about its place among the others.
  *
  * @property name the product; releases are counted within one.
  * @property release counts up, from 1.
- * @property expires from when on it is refused, or null.
+ * @property expires the time from which it is refused, or null.
  * @property supersedes bundles by the SHA-256 of their manifest.
  * @property requests ids of the requests that it answers; they name nobody.
  */
@@ -100,9 +100,9 @@ public data class Lineage(
  *
  * @property modelType "age", "plugin", ...
  * @property iospec the named tensors of every artifact.
- * @property preprocessing what the app does before the model.
- * @property postprocessing what it does with what comes out.
- * @property gates what held when the bundle was written.
+ * @property preprocessing the steps of the app before the model.
+ * @property postprocessing the steps of the app after the model.
+ * @property gates the conditions that held when the bundle was written.
  */
 public data class Manifest(
     val publication: Publication,

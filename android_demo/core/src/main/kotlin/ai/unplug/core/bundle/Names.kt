@@ -12,7 +12,7 @@ private val DEVICE = Regex("(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\\..*)?", Re
 
 /**
  * Whether a path means one file of the folder on every system: parts of ASCII letters, digits and `_.+-`, that begin with a letter
- * or digit, do not end with a dot and are no device of Windows.
+ * or digit, do not end with a dot and are not a device of Windows.
  */
 internal fun isSafe(name: String): Boolean = name.codePointCount(0, name.length) <= MAX_PATH && name.split('/').all { PART.matches(it) && !DEVICE.matches(it) }
 

@@ -41,7 +41,7 @@ public class Refused(
     fix: String = DISTRUST,
 ) : UnplugError("bundle", why, fix) {
     public companion object {
-        internal const val DISTRUST = "Do not use it; get it again from whoever published it"
+        internal const val DISTRUST = "Do not use it; get it again from its publisher"
         internal const val NEWER = "Get the newest release"
     }
 }

@@ -15,13 +15,13 @@ import java.security.MessageDigest
  * A bundle as it came: names and sizes first, bytes on request, nothing unpacked.
  *
  * @property sizes bytes of every plain file by its path with forward slashes.
- * @property odd what is no plain file: links, pipes, devices.
+ * @property odd paths that are not plain files: links, pipes, devices.
  */
 public abstract class Source(
     public val sizes: Map<String, Long>,
     internal val odd: List<String> = emptyList(),
 ) : AutoCloseable {
-    /** The file's bytes; more or fewer than [sizes] says are found by whoever reads. */
+    /** The file's bytes; more or fewer than [sizes] says are found when it is read. */
     internal abstract fun open(name: String): InputStream
 
     /** What it means that a file holds another number of bytes than was said. */

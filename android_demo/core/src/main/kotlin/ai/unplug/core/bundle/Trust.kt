@@ -38,13 +38,13 @@ public class PublicKey private constructor(
         /**
          * A public key out of its PEM text.
          *
-         * @throws DataError it is no public key of P-256, or no point of that curve.
+         * @throws DataError it is not a public key of P-256, or not a point of that curve.
          */
         public fun of(pem: String): PublicKey {
             fun wrong(why: String): Nothing = throw DataError("public key", why, FIX)
             if ("PRIVATE KEY" in pem) wrong("it is a private key")
             val body = pem.trim()
-            if (!body.startsWith(BEGIN) || !body.endsWith(END) || body.length < BEGIN.length + END.length) wrong("it is no PEM text")
+            if (!body.startsWith(BEGIN) || !body.endsWith(END) || body.length < BEGIN.length + END.length) wrong("it is not PEM text")
             val text = body.substring(BEGIN.length, body.length - END.length).filterNot { it in " \t\r\n" }
             val der =
                 try {
@@ -55,7 +55,7 @@ public class PublicKey private constructor(
             if (der.size != 91 || !hex(der).startsWith(P256_HEAD)) wrong("it is a key of another kind than P-256")
             val (x, y) = listOf(27, 59).map { BigInteger(1, der.copyOfRange(it, it + 32)) }
             val right = x.pow(3) - x.multiply(BigInteger.valueOf(3)) + CONSTANT
-            if (x >= FIELD || y >= FIELD || (y * y - right).mod(FIELD).signum() != 0) wrong("it is no point of the curve P-256")
+            if (x >= FIELD || y >= FIELD || (y * y - right).mod(FIELD).signum() != 0) wrong("it is not a point of the curve P-256")
             return PublicKey(der)
         }
     }
@@ -64,7 +64,7 @@ public class PublicKey private constructor(
 /**
  * What a reader knows before it opens a bundle.
  *
- * @property keys whose signatures count.
+ * @property keys the keys whose signatures count.
  * @property name the product that is expected; null takes any.
  * @property minimumRelease older releases are refused.
  * @property revoked bundles by the SHA-256 of their manifest.
@@ -112,18 +112,18 @@ public data class Trust(
                 try {
                     Json.parse(text)
                 } catch (error: JsonError) {
-                    throw DataError("trust", "it is no strict JSON (${error.message})", FIX)
+                    throw DataError("trust", "it is not strict JSON (${error.message})", FIX)
                 }
             return of(value)
         }
 
         internal fun of(value: Json): Trust {
             val fields = Fields(value, "trust", KEYS)
-            if (fields.has("schema") && fields.text("schema") != SCHEMA) fields.wrong("it is of another schema than $SCHEMA")
+            if (fields.has("schema") && fields.text("schema") != SCHEMA) fields.wrong("its schema is not $SCHEMA")
 
             fun digests(name: String): Set<String> {
                 val found = if (fields.has(name)) fields.texts(name).toSet() else emptySet()
-                return if (found.all(::isDigest)) found else fields.wrong("$name holds something else than SHA-256")
+                return if (found.all(::isDigest)) found else fields.wrong("$name holds something other than SHA-256")
             }
             return Trust(
                 keys = fields.texts("keys").map(PublicKey::of),

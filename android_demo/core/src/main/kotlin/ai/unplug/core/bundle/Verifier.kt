@@ -25,8 +25,8 @@ public enum class Schema(
  * A bundle that is what its signer made, and may be used.
  *
  * @property id SHA-256 of its manifest.
- * @property key whose signature it is.
- * @property manifestJson what the manifest says, as it stands there.
+ * @property key the key that signed it.
+ * @property manifestJson the manifest's JSON, as it was read.
  * @property files SHA-256 by path of every file but the signature.
  */
 public class Verified internal constructor(
@@ -77,9 +77,9 @@ public class Verified internal constructor(
  * Checks a bundle, step by step as docs/formats.md has it, cheap steps first; nothing of it is believed before its signature, and no
  * file hashed before its size.
  *
- * @param trust whom and what the reader knows.
+ * @param trust the keys and releases that the reader knows.
  * @param now the time.
- * @param schema of the manifest.
+ * @param schema the schema of the manifest.
  * @param whole false where files were left out on purpose, without step 9: each is held to its hash when it is read.
  * @throws Refused with the verdict of the first step that fails.
  */
@@ -106,7 +106,7 @@ public fun verify(
 /** Steps 1 and 2. */
 private fun present(source: Source) {
     need(source.sizes.size + source.odd.size <= MAX_FILES + 2, Verdict.TOO_MANY, "more than $MAX_FILES files are in it")
-    source.odd.firstOrNull()?.let { throw Refused(Verdict.LINK, "${shown(it)} is a link or no plain file") }
+    source.odd.firstOrNull()?.let { throw Refused(Verdict.LINK, "${shown(it)} is a link, or not a plain file") }
     checkNames(source.sizes.keys.sortedWith(BY_CODE_POINT))
     need(MANIFEST in source.sizes, Verdict.NO_BUNDLE, "no $MANIFEST in it")
     need(SIGNATURE in source.sizes, Verdict.UNSIGNED, "it is not signed")
@@ -126,7 +126,7 @@ private fun readManifest(
         throw Refused(Verdict.WRONG_VERSION, "$MANIFEST is not of the schema ${schema.word}")
     }
     val listed = (fields["files"] as? Json.Obj)?.fields ?: wrong("lists no files")
-    val publication = publicationOf(fields["publication"]) ?: wrong("says not what was published")
+    val publication = publicationOf(fields["publication"]) ?: wrong("does not say what was published")
     val sizes = HashMap<String, Long>()
     val digests = HashMap<String, String>()
     for ((name, item) in listed) {

@@ -61,7 +61,7 @@ internal class ZipSource private constructor(
                 ZipSource(file, directory(file))
             } catch (error: IOException) {
                 file.close()
-                throw Refused(Verdict.ARCHIVE, "it is no plain zip file (${error.message})")
+                throw Refused(Verdict.ARCHIVE, "it is not a plain zip file (${error.message})")
             } catch (error: Refused) {
                 file.close()
                 throw error
@@ -109,7 +109,7 @@ private fun entryOf(
     if (!isSafe(name)) bad("it names an unsafe file ${shown(name)}")
     val method = u16(raw, at + 10)
     if (u16(raw, at + 8) and 1 != 0) bad("it is encrypted")
-    if (method != STORED && method != DEFLATED) bad("it is packed in a way that is not known")
+    if (method != STORED && method != DEFLATED) bad("it is packed in an unknown way")
     val entry = Entry(name, method, u32(raw, at + 16), u32(raw, at + 20), u32(raw, at + 24), u32(raw, at + 42))
     if (method == STORED && entry.packed != entry.size) bad("its directory is damaged")
     return entry
@@ -168,7 +168,7 @@ private class Checked(
         length: Int,
     ): Int {
         val count = stream.read(buffer, offset, length)
-        if (count < 0 && stream.checksum.value != crc) throw IOException("its checksum is another")
+        if (count < 0 && stream.checksum.value != crc) throw IOException("its checksum differs")
         return count
     }
 

@@ -53,8 +53,8 @@ private const val REACH = 512
  * A face's landmarks as coloured lines on black, in the centre square of its photograph; bit for bit as `unplug condition` draws.
  *
  * @param points x and y of each of [FACE_POINTS] in pixels of the photograph.
- * @param width of the photograph.
- * @param height of the photograph.
+ * @param width the width of the photograph.
+ * @param height the height of the photograph.
  * @param size side of the result.
  * @throws InputError nothing of the face lies inside.
  */
@@ -65,7 +65,7 @@ public fun drawFace(
     size: Int,
     style: Style = Style.UNPLUG,
 ): Picture {
-    require(points.size == 2 * FACE_POINTS) { "${points.size / 2} points are no face" }
+    require(points.size == 2 * FACE_POINTS) { "${points.size / 2} points are not a face" }
     val side = minOf(width, height).toDouble()
     val factor = maxOf(1, (CANVAS + size - 1) / size)
     val scale = size * factor / side
@@ -125,7 +125,7 @@ private fun shrunk(
     return Picture(side, side, found)
 }
 
-/** Room beside the box of all landmarks that faces of the age model have, as a fraction of it. */
+/** The margin around the box of all landmarks in the age model's faces, as a fraction of the box. */
 public const val FACE_MARGIN: Double = 0.01
 
 /**

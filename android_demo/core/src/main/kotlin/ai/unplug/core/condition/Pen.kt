@@ -14,7 +14,7 @@ private data class Fixed(
 /**
  * Draws lines of one colour as OpenCV's `line` does, pixel for pixel: a thick one is a filled quadrangle with a disc at each end.
  *
- * @property pixels of a canvas of 8-bit RGB.
+ * @property pixels the pixels of a canvas of 8-bit RGB.
  */
 internal class Pen(
     private val width: Int,

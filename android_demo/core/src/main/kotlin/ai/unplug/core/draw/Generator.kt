@@ -34,7 +34,7 @@ public data class Order(
     val variant: String? = null,
 )
 
-/** Behind a step: the latent, and that of the picture that the step points at, which [Generator.decode] shows. */
+/** After a step: the latent, and that of the picture that the step points at, which [Generator.decode] shows. */
 public class Step(
     public val done: Int,
     public val steps: Int,
@@ -50,9 +50,9 @@ public fun interface Watch {
 /**
  * A picture that was drawn.
  *
- * @property decoded as the decoder gave it: (1, 3, H, W) from 0 to 1.
- * @property latent behind the last step, (1, C, h, w).
- * @property prompt as it was read; `cut` says whether the base read only its beginning.
+ * @property decoded the decoder's output: (1, 3, H, W) from 0 to 1.
+ * @property latent the latent after the last step, (1, C, h, w).
+ * @property prompt the prompt as it was read; `cut` says whether the base read only its beginning.
  * @property packs words in it that switched on a pack.
  */
 public class Drawn(

@@ -36,7 +36,7 @@ public class GeneratorFolder(
      * The file of a part, checked against its SHA-256.
      *
      * @throws InputError there is none of this kind.
-     * @throws DataError it is missing, was swapped or edited, or lies behind a link.
+     * @throws DataError it is missing, was swapped or edited, or lies below a link.
      */
     public fun file(
         part: String,
@@ -53,7 +53,7 @@ public class GeneratorFolder(
      * The rows of a variant, checked against its SHA-256, for the UNet's low-rank input.
      *
      * @throws InputError there is none of this name.
-     * @throws DataError it is missing, was swapped or edited, lies behind a link, or holds what is no number.
+     * @throws DataError it is missing, was swapped or edited, lies below a link, or holds something other than numbers.
      */
     public fun variant(name: String): FloatArray {
         val item = pipeline.variants[name] ?: throw InputError("variant $name", "this generator has none of this name", "Use ${pipeline.variants.keys}")
@@ -69,7 +69,7 @@ public class GeneratorFolder(
         val path = steps.last()
 
         fun wrong(why: String): Nothing = throw DataError(file, why, "Export the base again")
-        if (steps.any { Files.isSymbolicLink(it.toPath()) }) wrong("it is a link, or lies behind one")
+        if (steps.any { Files.isSymbolicLink(it.toPath()) }) wrong("it is a link, or lies below one")
         if (!path.isFile) wrong("it is missing")
         if (path.length() != bytes || digest(path) != sha256) wrong("it is another file than ${Pipeline.FILE} says")
         return path

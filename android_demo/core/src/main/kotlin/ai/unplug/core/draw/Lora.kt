@@ -8,7 +8,7 @@ import java.nio.ByteBuffer
 import java.nio.ByteOrder
 
 /**
- * The UNet's input of low-rank updates: `rank` rows, each with the factors of all slots behind one another; zeros are the bare base.
+ * The UNet's input of low-rank updates: `rank` rows, each with the factors of all slots one after the other; zeros are the bare base.
  *
  * @property width numbers of one row.
  */
@@ -40,7 +40,7 @@ public data class LoraSlots(
 /**
  * Named weights of a generator: the first rows of its UNet's low-rank input, as float32, little-endian; null defaults are the pipeline's.
  *
- * @property word of a pack, which prompts that say it switch on; null acts where it is chosen.
+ * @property word the word of a pack, which a prompt with that word switches on; null for a variant that acts where it is chosen.
  */
 public data class Variant(
     val file: String,
@@ -49,10 +49,10 @@ public data class Variant(
     val defaults: Defaults?,
     val word: String? = null,
 ) {
-    /** The rows of its file. @throws DataError one holds what is no number. */
+    /** The rows of its file. @throws DataError one holds something other than numbers. */
     internal fun rows(body: ByteArray): FloatArray {
         val found = FloatArray(body.size / 4).also { ByteBuffer.wrap(body).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(it) }
-        if (!found.all(Float::isFinite)) throw DataError(file, "it holds what is no number", "Export the base again")
+        if (!found.all(Float::isFinite)) throw DataError(file, "it holds something other than numbers", "Export the base again")
         return found
     }
 
@@ -67,8 +67,8 @@ public data class Variant(
             val own = if (fields.has("defaults")) defaults(fields.any("defaults")) else null
             val found = Variant(fields.text("file"), fields.text("sha256"), fields.whole("bytes"), own, fields.textOrNull("word"))
             val row = 4L * slots.width
-            if (!Pipeline.NAME.matches(name)) fields.wrong("it has a variant of an impossible name")
-            if (!Pipeline.PATH.matches(found.file)) fields.wrong("its variant $name lies at no plain path inside the folder")
+            if (!Pipeline.NAME.matches(name)) fields.wrong("it has a variant with an impossible name")
+            if (!Pipeline.PATH.matches(found.file)) fields.wrong("its variant $name does not lie at a plain path inside the folder")
             if (!isDigest(found.sha256) || found.bytes % row != 0L || found.bytes / row !in 1..slots.rank) {
                 fields.wrong("its variant $name has no SHA-256, or not 1 to ${slots.rank} rows of $row bytes")
             }

@@ -31,7 +31,7 @@ public data class PluginPart(
     val part: Part,
 )
 
-/** What a loop takes where nobody says otherwise. */
+/** The values that a loop uses where none are given. */
 public data class Defaults(
     val steps: Int,
     val guidance: Double,
@@ -126,13 +126,13 @@ public class Pipeline private constructor(
                 try {
                     Json.parse(bytes)
                 } catch (error: JsonError) {
-                    throw DataError(FILE, "it is no strict JSON (${error.message})", "Export the base again")
+                    throw DataError(FILE, "it is not strict JSON (${error.message})", "Export the base again")
                 }
             return read(Fields(value, FILE, KEYS))
         }
 
         private fun read(fields: Fields): Pipeline {
-            if (fields.text("schema") != SCHEMA) fields.wrong("it is of another schema than $SCHEMA")
+            if (fields.text("schema") != SCHEMA) fields.wrong("its schema is not $SCHEMA")
             if (fields.text("noise") != NOISE) fields.wrong("its noise is not $NOISE")
             listOf("scaling_factor", "shift_factor").forEach(fields::number)
             val plugins = fields.obj("plugins").mapValues { (name, value) -> plugin(name, value) }
@@ -163,7 +163,7 @@ public class Pipeline private constructor(
             value: Json,
         ): PluginPart {
             val fields = Fields(value, FILE, setOf("condition", "part"))
-            if (!NAME.matches(name)) fields.wrong("it has a plugin of an impossible name")
+            if (!NAME.matches(name)) fields.wrong("it has a plugin with an impossible name")
             return PluginPart(fields.text("condition"), part(fields.any("part"), "plugin $name"))
         }
 
@@ -183,7 +183,7 @@ public class Pipeline private constructor(
             val fields = Fields(value, FILE, setOf("target", "precision", "file", "sha256", "bytes"))
             val found =
                 PartFile(fields.text("target"), fields.text("precision"), fields.text("file"), fields.text("sha256"), fields.whole("bytes"))
-            if (!PATH.matches(found.file)) fields.wrong("a part lies at no plain path inside the folder")
+            if (!PATH.matches(found.file)) fields.wrong("a part does not lie at a plain path inside the folder")
             if (!isDigest(found.sha256) || found.bytes < 0) fields.wrong("${found.file} has no SHA-256 and size")
             return found
         }
@@ -219,7 +219,7 @@ public class Pipeline private constructor(
                         Triple("decoder", "latents", latent),
                         Triple("decoder", "image", listOf(1, 3, side, side)),
                     ) + if (pipeline.guided) listOf(Triple("unet", NEGATIVE, states), Triple("unet", "noise_pred_negative", latent)) else emptyList()
-                if (!pipeline.guided && shape("unet", "noise_pred_negative") != null) yield("its unet answers for a negative prompt that it is not asked about")
+                if (!pipeline.guided && shape("unet", "noise_pred_negative") != null) yield("its unet has an output for a negative prompt, and no input for one")
                 for ((part, tensor, expected) in wanted) {
                     val found = shape(part, tensor)
                     if (found != expected) yield("its $part has $tensor of shape $found where $expected is needed")

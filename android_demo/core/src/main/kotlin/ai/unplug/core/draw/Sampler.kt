@@ -22,7 +22,7 @@ public enum class Solver(
  * The noise levels of a base.
  *
  * @property alphas share of the picture's variance at each timestep, falling.
- * @property finalAlpha of what DDIM's last step leaves.
+ * @property finalAlpha the share after DDIM's last step.
  * @property velocity whether the network predicts the velocity; else the noise.
  * @property spacing leading, trailing or linspace.
  * @property offset added to the timesteps with leading.
@@ -70,7 +70,7 @@ public class Schedule(
             }
             if (guidance !in setOf("constant", "linear")) fields.wrong("its schedule has an unknown guidance")
             if (!(found.finalAlpha > 0.0 && found.finalAlpha <= 1.0) || found.offset !in levels.indices) {
-                fields.wrong("its schedule ends outside of itself")
+                fields.wrong("its schedule ends at a level, or has an offset, out of range")
             }
             return found
         }

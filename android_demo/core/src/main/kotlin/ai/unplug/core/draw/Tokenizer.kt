@@ -10,9 +10,9 @@ import java.util.Locale
 /**
  * A prompt as its text encoder takes it.
  *
- * @property ids as many as the base reads: the start, the words', the end, padding.
- * @property tokens that the whole prompt has, start and end included.
- * @property spelled words that are no token of their own: the base spells them, and may never have seen them.
+ * @property ids the token ids, as many as the base reads: the start, the words', the end, padding.
+ * @property tokens the number of tokens that the whole prompt has, start and end included.
+ * @property spelled words that are not tokens of their own: the base spells them, and may never have seen them.
  */
 public class Encoded(
     public val ids: IntArray,
@@ -29,7 +29,7 @@ public class Encoded(
  * @property id its place in the vocabulary, which holds its text.
  * @property singleWord it counts only where no letter, digit or underscore touches it.
  * @property lstrip white space in front of it belongs to it.
- * @property rstrip white space behind it belongs to it.
+ * @property rstrip white space after it belongs to it.
  * @property normalized it is looked for, and read itself, in lower case.
  */
 public class AddedToken(
@@ -60,7 +60,7 @@ public class Tokenizer(
     private val ids = HashMap<String, Int>(2 * vocabulary.size).apply { vocabulary.forEachIndexed { id, token -> put(token, id) } }
     private val ranks = HashMap<String, Int>(2 * merges.size).apply { merges.forEachIndexed { rank, pair -> put(pair, rank) } }
 
-    /** Of tokens that are looked for in a text as it is, and in its normalized rest. */
+    /** The patterns of tokens that are looked for in a text as it is, and in its normalized rest. */
     private val cutters: Pair<Cutter, Cutter>
 
     init {
@@ -160,7 +160,7 @@ public class Tokenizer(
         ): Boolean = (start > 0 && inWord(text.codePointBefore(start))) || (end < text.length && inWord(text.codePointAt(end)))
     }
 
-    /** Of a word's bytes: again and again the pair of the lowest rank becomes one, wherever it stands, left to right. */
+    /** Merges a word's bytes: again and again the pair of the lowest rank becomes one, wherever it stands, left to right. */
     private fun merged(word: String): List<String> {
         var parts = word.toByteArray(Charsets.UTF_8).map { LETTERS[it.toInt() and 0xff] }
         parts = parts.dropLast(1) + (parts.last() + WORD_END)
@@ -186,10 +186,10 @@ public class Tokenizer(
         private const val MAX_ADDED = 1024
         private val FLAGS = listOf("single_word", "lstrip", "rstrip", "normalized")
 
-        /** Where it was written in capitals a mark is no token, and yet words of its own. */
+        /** A mark that was written in capitals is not a token, but has words of its own. */
         private val MARK = Regex("(<\\|)(startoftext|endoftext)(\\|>)")
 
-        /** Of a prompt; no prompt that any base reads needs as many. */
+        /** The most characters of a prompt; no prompt that a base reads needs as many. */
         public const val MAX_CHARACTERS: Int = 1 shl 16
         private val CONTRACTIONS = listOf("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 

@@ -13,12 +13,12 @@ import java.nio.ByteOrder
 import java.security.MessageDigest
 
 /**
- * What a head is computed by, `unplug-head/1`.
+ * The settings that a head is computed with, `unplug-head/1`.
  *
- * @property trunkSha256 of the trunk's weight file, whose features alone mean anything here.
+ * @property trunkSha256 the SHA-256 of the trunk's weight file; features of no other trunk mean anything here.
  * @property grid features are rounded to multiples of it.
  * @property ridge penalty a picture.
- * @property scale that group scores are multiplied by.
+ * @property scale the factor that group scores are multiplied by.
  * @property edges borders of the age groups in years.
  */
 public data class HeadFacts(
@@ -60,9 +60,9 @@ public class DeviceHead private constructor(
     /**
      * With one more picture.
      *
-     * @param name of the picture.
+     * @param name the name of the picture.
      * @param pooled the trunk's features of it.
-     * @param age in years.
+     * @param age the age in years.
      * @throws InputError it is in already, or its numbers cannot be.
      */
     public fun add(
@@ -213,7 +213,7 @@ public class DeviceHead private constructor(
 
     private fun steps(pooled: DoubleArray): DoubleArray {
         if (pooled.size != channels || !pooled.all { it.isFinite() }) {
-            throw InputError("picture", "${pooled.size} features where this trunk has $channels, or some are no numbers", "Give what the exported trunk says of it")
+            throw InputError("picture", "${pooled.size} features where this trunk has $channels, or some are not numbers", "Give what the exported trunk says of it")
         }
         return DoubleArray(channels) { Math.rint(pooled[it] / facts.grid) }
     }
@@ -228,7 +228,7 @@ public class DeviceHead private constructor(
     }
 
     private fun check(age: Double) {
-        if (!(age >= 0.0 && age < 1 shl AGE_RANGE)) throw InputError("age $age", "it is no age", "Give years from 0 up to ${(1 shl AGE_RANGE) - 1}")
+        if (!(age >= 0.0 && age < 1 shl AGE_RANGE)) throw InputError("age $age", "it is not an age", "Give years from 0 up to ${(1 shl AGE_RANGE) - 1}")
     }
 
     public companion object {
@@ -253,10 +253,10 @@ public class DeviceHead private constructor(
                 try {
                     Json.parse(file.metadata["unplug"] ?: wrong("it does not say what it is"))
                 } catch (error: JsonError) {
-                    wrong("what it says of itself is no strict JSON (${error.message})")
+                    wrong("what it says of itself is not strict JSON (${error.message})")
                 }
             val fields = Fields(said, "head", KEYS)
-            if (fields.text("schema") != SCHEMA) wrong("it is of another schema than $SCHEMA")
+            if (fields.text("schema") != SCHEMA) wrong("its schema is not $SCHEMA")
             if (file.tensors.keys != TENSORS.keys || TENSORS.any { (name, kind) -> file.tensors.getValue(name).dtype != kind }) {
                 wrong("its tensors are not ${TENSORS.keys} in their types")
             }
@@ -268,7 +268,7 @@ public class DeviceHead private constructor(
             val found =
                 HeadFacts(fields.text("trunk_sha256"), fields.number("grid"), fields.number("ridge"), fields.number("scale"), fields.numbers("edges"))
             val rising = found.edges.size >= 3 && found.edges.zipWithNext().all { (low, high) -> low < high }
-            if (minOf(found.grid, found.ridge, found.scale) <= 0.0 || !rising) fields.wrong("its facts are out of range")
+            if (minOf(found.grid, found.ridge, found.scale) <= 0.0 || !rising) fields.wrong("its settings are out of range")
             return found
         }
 
@@ -286,7 +286,7 @@ public class DeviceHead private constructor(
             if (shapes != listOf(listOf(features), listOf(groups), listOf(size * (size + 1) / 2), listOf(32))) wrong("its tensors have other shapes")
             val floats = listOf(lift, offset).map { raw -> FloatArray(raw.bytes.size / 4).also { raw.buffer().asFloatBuffer().get(it) } }
             val middles = DoubleArray(groups).also { centers.buffer().asDoubleBuffer().get(it) }
-            if (!floats.all { item -> item.all { it.isFinite() } } || !middles.all { it.isFinite() }) wrong("some of its numbers are none")
+            if (!floats.all { item -> item.all { it.isFinite() } } || !middles.all { it.isFinite() }) wrong("some of its values are not numbers")
             val totals = LongArray(sums.shape[0]).also { sums.buffer().asLongBuffer().get(it) }
             val people = committed.bytes.toList().chunked(32).map { hex(it.toByteArray()) }
             val inside = totals[features * size - features * (features - 1) / 2] shr (2 * (BITS - 1))

@@ -18,7 +18,7 @@ internal class RawTensor(
     fun buffer(): ByteBuffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
 }
 
-/** The format of huggingface's safetensors: a length, a JSON head, the tensors one behind the other. */
+/** The format of huggingface's safetensors: a length, a JSON head, the tensors one after the other. */
 internal class Safetensors(
     val metadata: Map<String, String>,
     val tensors: Map<String, RawTensor>,
@@ -52,13 +52,13 @@ internal class Safetensors(
         ): Safetensors {
             fun wrong(why: String): Nothing = throw DataError(what, why, "Make it again with unplug head make")
             val size = if (bytes.size < 8) -1 else ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).long
-            if (size !in 2..minOf(MAX_HEAD.toLong(), bytes.size - 8L)) wrong("it is no safetensors file")
+            if (size !in 2..minOf(MAX_HEAD.toLong(), bytes.size - 8L)) wrong("it is not a safetensors file")
             val start = 8 + size.toInt()
             val head =
                 try {
-                    Json.parse(bytes.copyOfRange(8, start)) as? Json.Obj ?: wrong("its head is no record")
+                    Json.parse(bytes.copyOfRange(8, start)) as? Json.Obj ?: wrong("its head is not a record")
                 } catch (error: JsonError) {
-                    wrong("its head is no strict JSON (${error.message})")
+                    wrong("its head is not strict JSON (${error.message})")
                 }
             val metadata = (head.fields["__metadata__"] as? Json.Obj)?.fields.orEmpty().mapValues { (it.value as? Json.Str)?.value ?: "" }
             var at = 0L
@@ -76,7 +76,7 @@ internal class Safetensors(
                 at += count.toLong()
                 found[name] = RawTensor(dtype, shape.map { it.toInt() }, bytes.copyOfRange(from, Math.toIntExact(start + at)))
             }
-            if (start + at != bytes.size.toLong()) wrong("something stands behind its tensors")
+            if (start + at != bytes.size.toLong()) wrong("something follows its tensors")
             return Safetensors(metadata, found)
         }
     }

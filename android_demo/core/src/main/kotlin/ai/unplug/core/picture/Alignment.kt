@@ -26,7 +26,7 @@ public data class Eyes(
 /**
  * Where the eyes of a face lie in what a model sees.
  *
- * @property left of the middle of the eye on the left of the picture, in 0 to 1 of the side.
+ * @property left the middle of the eye on the left of the picture, as a share of the side, 0 to 1.
  * @property leastEyes pixels between the eyes of a photograph below which a face is too small to be judged.
  * @property leastLight mean luma of the aligned face, 0 to 255, below which it is too dark.
  */
@@ -39,7 +39,7 @@ public data class Frame(
     init {
         val inside = listOf(left.x, left.y, right.x, right.y).all { it in 0.0..1.0 }
         val apart = Point(right.x - left.x, right.y - left.y).let { sqrt(it.x * it.x + it.y * it.y) }
-        if (!inside || apart < 0.05) throw InputError("frame", "eyes at $left and $right frame no face", "Give both in 0 to 1, apart")
+        if (!inside || apart < 0.05) throw InputError("frame", "eyes at $left and $right do not frame a face", "Give both in 0 to 1, apart")
     }
 
     /** What the model sees of a photograph, as the four corners in its pixels, going round. */
@@ -58,13 +58,13 @@ public data class Frame(
         /**
          * The frame in a manifest's `preprocessing`, or null where it says nothing of eyes.
          *
-         * @throws DataError what it says frames no face.
+         * @throws DataError what it says does not frame a face.
          */
         public fun of(preprocessing: Json.Obj): Frame? {
             if ("eyes" !in preprocessing.fields) return null
             val fields = Fields(preprocessing, "preprocessing", preprocessing.fields.keys)
             val eyes = fields.list("eyes").map { eye -> (eye as? Json.Arr)?.items?.map { (it as? Json.Num)?.value ?: Double.NaN }.orEmpty() }
-            if (eyes.size != 2 || eyes.any { it.size != 2 }) fields.wrong("its eyes are no two places")
+            if (eyes.size != 2 || eyes.any { it.size != 2 }) fields.wrong("its eyes are not two places")
             val (left, right) = eyes.map { (x, y) -> Point(x, y) }
             val none = Frame()
 
@@ -95,7 +95,7 @@ public fun align(
     val whole = across * across + down * down
     val (real, imaginary) = (wide * across + high * down) / whole to (high * across - wide * down) / whole
     val scale = sqrt(real * real + imaginary * imaginary)
-    if (!(scale > 0.0 && scale < 1e6)) throw DataError("face", "its eyes lie on each other", "Give a picture of one face from the front")
+    if (!(scale > 0.0 && scale < 1e6)) throw DataError("face", "its eyes are in the same place", "Give a picture of one face from the front")
     val steps = minOf(MAX_STEPS, ceil(scale)).toInt()
     val shiftX = left.x - (real * leftX - imaginary * leftY)
     val shiftY = left.y - (imaginary * leftX + real * leftY)

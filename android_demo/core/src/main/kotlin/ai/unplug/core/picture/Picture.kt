@@ -11,7 +11,7 @@ public class Picture(
     public val pixels: ByteArray,
 ) {
     init {
-        require(width > 0 && height > 0 && pixels.size.toLong() == 3L * width * height) { "${pixels.size} bytes are no $width x $height picture" }
+        require(width > 0 && height > 0 && pixels.size.toLong() == 3L * width * height) { "${pixels.size} bytes are not a $width x $height picture" }
     }
 
     /** One channel of one pixel, 0 to 255. */

@@ -20,7 +20,7 @@ public fun toTensor(
     picture: Picture,
     spec: TensorSpec,
 ): FloatTensor {
-    require(spec.isImage) { "${spec.name} is no picture" }
+    require(spec.isImage) { "${spec.name} is not a picture" }
     val (height, width) = spec.axis('H') to spec.axis('W')
     require(picture.width == width && picture.height == height) { "${picture.width} x ${picture.height} pixels for $width x $height" }
     val low = (spec.range?.start ?: 0.0).toFloat()

@@ -98,7 +98,7 @@ class CorpusTest {
     }
 
     @Test
-    fun `a file that changes behind the check is refused as it is read`() {
+    fun `a file that changes after the check is refused as it is read`() {
         val sound = Json.parse(Vectors.file("bundles/signed.json").readBytes())
         val path = written(sound, "later")
         val verified = verify(Source.at(path), trustOf(sound), Instant.parse(sound["now"].string))

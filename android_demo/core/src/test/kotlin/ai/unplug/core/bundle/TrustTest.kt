@@ -26,7 +26,7 @@ class TrustTest {
     }
 
     @Test
-    fun `what is no public key of the curve is refused`() {
+    fun `what is not a public key of the curve is refused`() {
         val lines = pem.lines()
         val elsewhere = (listOf(lines[0]) + lines[1] + lines[2].replaceFirst(lines[2][0], if (lines[2][0] == 'A') 'B' else 'A') + lines.drop(3))
         for (text in listOf("", "-----BEGIN PUBLIC KEY-----", pem.replace("PUBLIC", "PRIVATE"), pem.replace("M", "!"), elsewhere.joinToString("\n"))) {

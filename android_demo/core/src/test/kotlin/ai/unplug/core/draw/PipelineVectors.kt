@@ -20,15 +20,15 @@ import org.junit.jupiter.api.Assertions.assertEquals
 
 /** The checks of tests/vectors/pipeline, of an implementation that is handed in: the right one, or one with a planted fault. */
 object PipelineVectors {
-    /** Of normals: 4 units in the last place of float32, and an absolute end near zero; logarithms and cosines differ by a bit. */
+    /** The tolerance of normals: 4 units in the last place of float32, and an absolute end near zero; logarithms and cosines differ by a bit. */
     const val NORMAL = 4.0 / (1 shl 23)
     const val NORMAL_LEAST = 1e-7
 
-    /** Of coefficients: float64 in another order, rounded to float32 once. */
+    /** The tolerance of coefficients: float64 in another order, rounded to float32 once. */
     const val TABLE = 2e-6
     const val TABLE_LEAST = 1e-6
 
-    /** Of latents, relative to the largest of each step. */
+    /** The tolerance of latents, relative to the largest of each step. */
     const val LATENT = 1e-5
 
     fun tokenizer(change: (Json.Obj) -> Json.Obj = { it }): Tokenizer = Tokenizer.of(change(Vectors.json("pipeline/tokenizer.json") as Json.Obj), "tokenizer.json")
@@ -44,7 +44,7 @@ object PipelineVectors {
         return prompts.size
     }
 
-    /** The recorded tokenizer with learned words behind its vocabulary. */
+    /** The recorded tokenizer with learned words after its vocabulary. */
     fun learned(): Int {
         val vectors = Vectors.json("pipeline/tokens.json")["learned"]
         val tokenizer =

@@ -61,7 +61,7 @@ class HeadTest {
     }
 
     @Test
-    fun `who is in already, or is not, or is no picture, is refused`() {
+    fun `who is in already, or is not, or is not a picture, is refused`() {
         val head = DeviceHead.of(start)
         val features = DoubleArray(6) { 0.1 * it }
         val more = head.add("me-1", features, 31.0)

@@ -12,7 +12,7 @@ import java.io.File
 import java.nio.FloatBuffer
 import java.nio.IntBuffer
 
-/** ONNX Runtime's JVM build behind [ai.unplug.core.Engine], for the tests. */
+/** ONNX Runtime's JVM build as an [ai.unplug.core.Engine], for the tests. */
 class OnnxEngine(
     model: ByteArray,
 ) : PhasedEngine {

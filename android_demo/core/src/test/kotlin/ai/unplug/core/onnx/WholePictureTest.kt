@@ -33,7 +33,7 @@ import java.io.File
 import java.nio.file.Files
 import java.nio.file.Path
 
-/** Whole pictures by ONNX Runtime's JVM build from exported files, beside those that Python drew with the same files. */
+/** Whole pictures by ONNX Runtime's JVM build from exported files, compared with those that Python drew with the same files. */
 class WholePictureTest {
     private fun generator(folder: File) = GeneratorFolder(folder).let { files -> Generator(files.pipeline, files::variant) { OnnxEngine(files.file(it, "onnx", "fp32")) } }
 
@@ -202,7 +202,7 @@ class WholePictureTest {
         }
     }
 
-    /** `-Dunplug.generator=FOLDER`, with a pictures.json that `python -m tests.vectors.app.generator FOLDER` wrote beside. */
+    /** `-Dunplug.generator=FOLDER`, with a pictures.json that `python -m tests.vectors.app.generator FOLDER` wrote next to it. */
     @Test
     @EnabledIfSystemProperty(named = "unplug.generator", matches = ".+")
     fun `a folder that is given draws Python's pictures`() {

@@ -1,6 +1,6 @@
 package com.google.ai.edge.litert;
 
-/** A stand-in: the names that LiteRT 2 has, and nothing behind them. */
+/** A stand-in: the names that LiteRT 2 has, without its work. */
 public enum Accelerator {
   NONE,
   CPU,

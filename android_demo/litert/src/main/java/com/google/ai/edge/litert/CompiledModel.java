@@ -54,7 +54,7 @@ public class CompiledModel implements AutoCloseable {
     }
   }
 
-  /** Of the CPU. */
+  /** Options of the CPU. */
   public static class CpuOptions {
     public CpuOptions(Integer numThreads, Integer xnnPackFlags, String xnnPackWeightCachePath) {}
   }

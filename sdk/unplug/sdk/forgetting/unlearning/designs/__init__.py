@@ -1,0 +1,1 @@
+"""One file a design; the registry is `unplug.sdk.forgetting.unlearning.DESIGNS`."""

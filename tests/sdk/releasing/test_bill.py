@@ -1,0 +1,78 @@
+"""The bill of materials, by hand and by CycloneDX's own schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from unplug.core import Estimate
+from unplug.sdk.releasing.bill import bill_of_materials
+
+MANIFEST: dict[str, Any] = {
+    "model_type": "age",
+    "iospec": {
+        "inputs": [{"name": "image", "dtype": "float32", "shape": (1, 3, 32, 32)}],
+        "outputs": [{"name": "expected_age", "dtype": "float32", "shape": (1, 1)}],
+    },
+    "lineage": {
+        "original_sha256": "0" * 64,
+        "checkpoint_sha256": "1" * 64,
+        "data_digest": "2" * 64,
+        "forget_samples": 3,
+        "method": "closed-form",
+    },
+    "versions": {"unplug": "0.1.0", "torch": "2.13.0", "python": "3.11.2", "scipy": None},
+}
+
+
+def bill(tmp_path: Path, low: float | None = 4.5, high: float | None = 5.5) -> dict[str, Any]:
+    folder = tmp_path / "age.fp16.mlpackage"
+    folder.mkdir(exist_ok=True)
+    files: Any = [
+        SimpleNamespace(path=path, card=SimpleNamespace(sha256="3" * 64))
+        for path in (tmp_path / "age.fp32.onnx", folder)
+    ]
+    error = Estimate(value=5.0, low=low, high=high)
+    return bill_of_materials("face-age", "A face-age predictor", MANIFEST, files, {"MAE": error})
+
+
+def test_it_holds_to_the_schema_and_is_the_same_again(tmp_path: Path) -> None:
+    for made in (bill(tmp_path), bill(tmp_path, None, None)):
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(made)) is None
+    assert bill(tmp_path) == bill(tmp_path)
+
+
+def test_it_names_the_model_what_it_comes_from_and_what_ships(tmp_path: Path) -> None:
+    made = bill(tmp_path)
+    model = made["metadata"]["component"]
+    assert (model["type"], model["name"]) == ("machine-learning-model", "face-age")
+    assert model["hashes"] == [{"alg": "SHA-256", "content": "1" * 64}]
+    assert model["pedigree"]["ancestors"][0]["hashes"][0]["content"] == "0" * 64
+    assert model["pedigree"]["notes"] == "forgot 3 samples by closed-form"
+    card = model["modelCard"]
+    assert card["modelParameters"]["inputs"] == [{"format": "image: float32 [1, 3, 32, 32]"}]
+    assert card["quantitativeAnalysis"]["performanceMetrics"] == [
+        {
+            "type": "MAE",
+            "slice": "test",
+            "value": "5",
+            "confidenceInterval": {"lowerBound": "4.5", "upperBound": "5.5"},
+        }
+    ]
+    parts = {part["name"]: part for part in made["components"]}
+    assert parts["training data"]["hashes"][0]["content"] == "2" * 64
+    assert parts["artifacts/age.fp32.onnx"]["hashes"][0]["content"] == "3" * 64
+    assert "hashes" not in parts["artifacts/age.fp16.mlpackage"], "it is a folder"
+    assert parts["unplug-sdk"]["purl"] == "pkg:pypi/unplug-sdk@0.1.0"
+    assert "purl" not in parts["python"] and "scipy" not in parts
+
+
+def test_an_error_without_an_interval_has_none(tmp_path: Path) -> None:
+    card = bill(tmp_path, None, None)["metadata"]["component"]["modelCard"]
+    (metric,) = card["quantitativeAnalysis"]["performanceMetrics"]
+    assert metric["value"] == "5" and "confidenceInterval" not in metric

@@ -58,7 +58,7 @@ def linked(root: Path) -> dict[Path, Path]:
 
 
 def navigation(root: Path) -> Nav:
-    """A heading a row of README's table, with its pages by their titles.
+    """A heading a row of README's table, with its pages by their titles; notebooks are linked only.
 
     Raises:
         DeadLink: a page of docs stands in no row.
@@ -70,7 +70,7 @@ def navigation(root: Path) -> Nav:
     if missing := sorted(pages - listed):
         raise DeadLink(f"README.md: its table leaves out {', '.join(missing)}")
     return {
-        _title(heading): [{_title(name): page} for name, page in row]
+        _title(heading): [{_title(name): page} for name, page in row if page.endswith(".md")]
         for heading, row in rows.items()
     }
 
@@ -190,7 +190,7 @@ def lay_out(root: Path, out: Path) -> None:
             (folder / f"{title}.md").write_text(text, encoding="utf-8")
             short = title.removeprefix("unplug.")
             nav[heading].append({short: f"{heading.lower()}/{title}.md"})
-    nav["Start"].insert(0, {"What it is": "README.md"})
+    next(iter(nav.values())).insert(0, {"What it is": "README.md"})
     tabs = [{heading: pages} for heading, pages in nav.items()]
     config = (root / "docs/zensical.toml").read_text(encoding="utf-8")
     head = f"[project]\nnav = {json.dumps(tabs, separators=(', ', ' = '))}\n"

@@ -58,7 +58,7 @@ def linked(root: Path) -> dict[Path, Path]:
 
 
 def navigation(root: Path) -> Nav:
-    """A heading a row of README's table, with its pages by their titles.
+    """A heading a row of README's table, with its pages by their titles; notebooks are linked only.
 
     Raises:
         DeadLink: a page of docs stands in no row.
@@ -70,7 +70,9 @@ def navigation(root: Path) -> Nav:
     if missing := sorted(pages - listed):
         raise DeadLink(f"README.md: its table leaves out {', '.join(missing)}")
     return {
-        _title(heading.removeprefix("are ")): [{_title(name): page} for name, page in row]
+        _title(heading.removeprefix("are ")): [
+            {_title(name): page} for name, page in row if page.endswith(".md")
+        ]
         for heading, row in rows.items()
     }
 

@@ -78,7 +78,7 @@ def test_a_network_of_ones_own_is_adopted_and_attacked(here: Path) -> None:
     assert True in shown, "the checkpoint answers as the network did"
     assert {text.get_text() for text in shown[-1].get_texts()} == {
         "original",
-        "forgotten",
+        "unlearned",
         "retrained",
     }
 
@@ -93,7 +93,7 @@ def test_what_a_plugin_draws_is_drawn_by_files_too(
         "text_encoder",
         "guided_unet",
         "decoder",
-        "canny",
+        "plugin",
     }
     assert all("pass" in row for row in parity)
     edges, drawn = (shown[-1].crop(box) for box in ((0, 0, 256, 256), (256, 0, 512, 256)))

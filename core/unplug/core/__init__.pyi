@@ -3,7 +3,6 @@ from .arrays import open_array as open_array
 from .arrays import write_array as write_array
 from .bars import follow as follow
 from .bars import progress as progress
-from .bars import progress_in_logs as progress_in_logs
 from .bars import tell as tell
 from .cache import cache_alone as cache_alone
 from .cache import cache_dir as cache_dir
@@ -131,4 +130,5 @@ from .text import span as span
 from .text import table as table
 from .uris import EARLIER as EARLIER
 from .uris import PLACE as PLACE
+from .watching import progress_in_logs as progress_in_logs
 from .worker import Job as Job

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -20,31 +19,13 @@ from tqdm import tqdm
 
 from .processes import Progress
 from .text import printable, seconds
+from .watching import is_logged, is_watched
 
 EVERY = 30.0
 """Seconds between the lines of a log, and before the first: what is done by then says nothing."""
 TICK = 5.0
 """Seconds after which a bar shows the time anew though nothing was done."""
 LINE = "{desc}: {n_fmt} of {total_fmt} {unit}, {elapsed} gone, {remaining} left{postfix}"
-_logged: ContextVar[bool] = ContextVar("logged", default=False)
-
-
-@contextlib.contextmanager
-def progress_in_logs() -> Iterator[None]:
-    """While it lasts progress that nobody looks at goes to standard error as lines: the way of
-    commands. Functions that a script calls leave its streams alone.
-    """
-    token = _logged.set(True)
-    try:
-        yield
-    finally:
-        _logged.reset(token)
-
-
-def is_watched() -> bool:
-    """Whether standard error is a terminal, or the output of a notebook's cell."""
-    kinds = type(sys.stderr).__mro__
-    return sys.stderr.isatty() or any(kind.__module__.startswith("ipykernel.") for kind in kinds)
 
 
 class _Log(io.TextIOBase):
@@ -113,7 +94,7 @@ def progress(
         # tqdm shows nothing on a terminal that tells no size
         columns, rows = shutil.get_terminal_size()
         return _Bar(items, **usual, disable=not show, ncols=columns - 1, nrows=rows)
-    usual |= {"disable": not (show and _logged.get()), "bar_format": LINE}
+    usual |= {"disable": not (show and is_logged()), "bar_format": LINE}
     return _Lines(items, **usual, file=_Log(), delay=EVERY, mininterval=EVERY, miniters=1)
 
 
@@ -135,7 +116,7 @@ def follow(label: str, *, show: bool) -> Iterator[Progress]:
             if not bar.disable:
                 bar.total, bar.n = total, done
                 bar.set_postfix_str(text)
-            elif show and _logged.get() and text != last:
+            elif show and is_logged() and text != last:
                 last = text
                 passed = seconds(time.monotonic() - begun)
                 sys.stderr.write(f"{label}: {done} of {total}, {text} ({passed})\n")

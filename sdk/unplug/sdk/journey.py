@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import InputError, follow, settled, temporary_folder
+from unplug.core import InputError, settled, temporary_folder
 
 if TYPE_CHECKING:
     import torch
@@ -671,6 +671,7 @@ def bench(
     Raises:
         InputError, DeviceError, ArtifactError: see `unplug.mobile_bench.bench_artifacts`.
     """
+    from unplug.core import follow
     from unplug.mobile_bench import Plan, bench_artifacts
 
     asked = [name for name in ("iterations", "repeats") if name in plan]

@@ -94,7 +94,7 @@ class Project(ProjectFolder):
     def answer(
         self,
         *,
-        show: bool = False,
+        show: bool = True,
         say: Callable[[str], None] | None = None,
     ) -> Answered:
         """Answers every open request that the data hold whole: forgets from the current model,
@@ -103,7 +103,7 @@ class Project(ProjectFolder):
         Killed, the same call goes on. Where a gate refuses nothing moves.
 
         Args:
-            show: progress bars.
+            show: progress bars, on a terminal and in a notebook.
             say: called with one line a step.
 
         Raises:

@@ -52,8 +52,8 @@ def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace |
 def chain(raw: dict[str, Any], person: Person) -> tuple[set[str], set[str]]:
     """What a model's record says of the models that it was made from, which may be gone.
 
-    A forget step takes away and never adds. So whoever is still held was held by all of them, and
-    whoever is not of the training was held by none.
+    A forget step takes away and never adds. So those who are still held were held by all of them,
+    and those who are not of the training were held by none.
 
     Returns:
         Hashes of the weights that remember the person, and of those whose standing is known.

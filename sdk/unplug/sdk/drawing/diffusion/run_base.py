@@ -23,6 +23,7 @@ from unplug.core import (
     check_replaceable,
     make_folder,
     one_writer,
+    progress,
     quiet,
     sha256_tree,
     versions,
@@ -187,7 +188,7 @@ def train_base(
         **{name: facts[name] for name in ("words",) if name in facts},
         "seed": seed,
         "recipe": {"vae": vae_recipe.to_dict(), "base": recipe.to_dict()},
-        "metrics": base_metrics(pipe, dataset, split, captions),
+        "metrics": base_metrics(pipe, dataset, split, captions, show=show),
         "parameters": {name: _count(getattr(pipe, name)) for name in NETWORKS},
     }
     save_base(pipe, out, record, half=half)
@@ -235,23 +236,32 @@ def _record(
 
 @torch.no_grad()
 def base_metrics(
-    pipe: Any, dataset: Dataset, split: Split, captions: Sequence[Sequence[str]]
+    pipe: Any,
+    dataset: Dataset,
+    split: Split,
+    captions: Sequence[Sequence[str]],
+    *,
+    show: bool = False,
 ) -> dict[str, Any]:
     """The autoencoder's PSNR, and the loss at fixed noise with the first prompts, on `n` validation
     pictures at most.
     """
     size, quality, loss = pictures_at_once(dataset.size), 0.0, 0.0
     rows = [int(row) for row in dataset.indices(split.validation[:MEASURED])]
-    for part in (rows[start : start + size] for start in range(0, len(rows), size)):
-        image_BCHW = to_image(dataset.pixels(part), pipe.vae.device)
-        latent_Bchw = pipe.vae.encode(image_BCHW).latent_dist.mean * pipe.vae.config.scaling_factor
-        ids_BL = encode(pipe.tokenizer, [captions[row][0] for row in part])
-        batch = {
-            "latent_Bchw": latent_Bchw,
-            "text_BLD": pipe.text_encoder(ids_BL.to(pipe.device))[0],
-        }
-        quality += psnr(pipe.vae, image_BCHW) * len(part)
-        loss += float(batch_losses(None, None, pipe, batch, LEVELS, 0).mean()) * len(part)
+    with progress(total=len(rows), label="measure", show=show) as bar:
+        for part in (rows[start : start + size] for start in range(0, len(rows), size)):
+            image_BCHW = to_image(dataset.pixels(part), pipe.vae.device)
+            latent_Bchw = (
+                pipe.vae.encode(image_BCHW).latent_dist.mean * pipe.vae.config.scaling_factor
+            )
+            ids_BL = encode(pipe.tokenizer, [captions[row][0] for row in part])
+            batch = {
+                "latent_Bchw": latent_Bchw,
+                "text_BLD": pipe.text_encoder(ids_BL.to(pipe.device))[0],
+            }
+            quality += psnr(pipe.vae, image_BCHW) * len(part)
+            loss += float(batch_losses(None, None, pipe, batch, LEVELS, 0).mean()) * len(part)
+            bar.update(len(part))
     return {"n": len(rows), "vae_psnr_db": quality / len(rows), "loss": loss / len(rows)}
 
 

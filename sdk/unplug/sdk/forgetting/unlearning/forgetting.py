@@ -341,10 +341,10 @@ def apply_method(
     model = copy.deepcopy(original).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     if not isinstance(method, TrainingHook):
         task.refresh(model, sets.train)
+    meter = Meter(retrain, budget, tell=lambda pictures: bar.update(pictures))
     # without a budget it is a training, which has a bar of its own
-    bar = progress(label="forget", show=show and budget is not None)
-    meter = Meter(retrain, budget, tell=bar.update)
-    bar.total = meter.training_passes()
+    show_own = show and budget is not None
+    bar = progress(total=meter.training_passes(), label="forget", show=show_own)
     with bar, seeded(seed, -2) as generator:
         problem = ForgetProblem(
             retain=seen.train,

@@ -14,7 +14,7 @@ from huggingface_hub.errors import EntryNotFoundError
 from safetensors.torch import load_file
 
 from unplug.core import CheckpointError, InputError
-from unplug.plugins import ConditioningPlugin, load_checkpoint, save_checkpoint
+from unplug.plugins import CODE_FILE, ConditioningPlugin, load_checkpoint, save_checkpoint
 
 from .unets import tiny_unet, trained
 
@@ -54,7 +54,7 @@ def test_round_trip_is_exact_through_both_doors(tmp_path: Path, family: str) -> 
     plugin = trained(tiny_unet(family), condition="depth", image_size=64, input_range=(-1.0, 1.0))
     save_checkpoint(plugin, tmp_path / "ours", record={"a": [1]}, card="# Card\n")
     plugin.save_pretrained(tmp_path / "theirs")
-    names = {"config.json", WEIGHTS}
+    names = {"config.json", WEIGHTS, CODE_FILE}
     assert {path.name for path in (tmp_path / "theirs").iterdir()} == names
     assert {path.name for path in (tmp_path / "ours").iterdir()} == names | {
         "README.md",

@@ -18,7 +18,7 @@ from .calls import refused, request
         ("--gate worst_person=7", "--gate worst_person=7: neither true nor false."),
         ("--gate max_mae_above_retrained", "--gate max_mae_above_retrained: it is not KEY=VALUE."),
         ("--set lr", "--set lr: it is not KEY=VALUE."),
-        ("--gate max_group_shift=1", "could move. Add --decision FILE, or leave it out."),
+        ("--gate max_group_shift=1", "to compare. Add --decision FILE, or leave it out."),
         ("--decision-data synth:n=9", "--decision-data: no decision is given. Add --decision FILE"),
         ("--override utility=' '", "--override utility: its reason is empty"),
         (

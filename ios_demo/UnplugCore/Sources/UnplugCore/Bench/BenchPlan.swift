@@ -19,7 +19,7 @@ public struct BenchPlan: Sendable {
   }
 
   public init(_ data: Data) throws {
-    let wrong = Failure("plan.json", "it is not a plan of unplug-bench-plan/1", "Update the app, or unplug, so that both are of one version")
+    let wrong = Failure("plan.json", "it is not a plan of unplug-bench-plan/1", "Update the app or unplug, so that their versions agree")
     let value = try looseJson(data)
     guard value["schema"] == .text("unplug-bench-plan/1"), let plan = value["plan"], let jobs = value["jobs"]?.list, jobs.count <= 2000,
       let threads = plan["threads"]?.int, (1...64).contains(threads), let warmup = plan["warmup"]?.int, (0...100_000).contains(warmup),
@@ -57,7 +57,7 @@ public struct BenchJob: Sendable, Identifiable {
   ]
 
   init(_ value: Json) throws {
-    let wrong = Failure("plan.json", "a job in it lacks a field", "Update the app, or unplug, so that both are of one version")
+    let wrong = Failure("plan.json", "a job in it lacks a field", "Update the app or unplug, so that their versions agree")
     guard let number = value["number"]?.int, let file = value["file"]?.string, let runtime = value["runtime"]?.string,
       let delegate = value["delegate"]?.string, let precision = value["precision"]?.string, let minimum = value["min_psnr_db"]?.double,
       let model = value["model_url"]?.text, let vectors = value["vectors_url"]?.text, Names.isSafe(model), Names.isSafe(vectors)

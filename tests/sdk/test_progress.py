@@ -29,6 +29,7 @@ def journey(folder: Path, **quiet: bool) -> None:
 
 
 def test_every_bar_counts_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "cache"))  # else nothing may be to decode
     monkeypatch.setattr("sys.stderr", stream := Terminal())
     journey(tmp_path)
     told = stream.getvalue()

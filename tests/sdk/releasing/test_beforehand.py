@@ -27,7 +27,7 @@ from ..conftest import OPEN, QUICK, World
 from .conftest import material_of, releasing
 
 PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
-HEAD = "| refused before the work | where counts decide |"
+HEAD = "| refused | when |"
 WORK = (
     "releasing.stages_models.forget",
     "releasing.stages_files.export_checkpoint",
@@ -139,22 +139,20 @@ class Row:
 ROWS = (
     Row("fewer than 5 people", one_person, "of 1 person: no attack can decide that .* `method=ret"),
     Row(
-        "people whose interval is wider than the margin", twelve, r"its interval is \+-0\.\d\d AUC"
+        "an interval that must be wider than the margin", twelve, r"its interval is \+-0\.\d\d AUC"
     ),
     Row(
         "fewer than 20 people that no model saw", few_unseen, "nobody can be the worst person amon"
     ),
-    Row("a decision with fewer minors or adults than its margin needs", decision, "183 are needed"),
-    Row("a method that needs what is not there", needs, "it needs out-of-fold answers"),
-    Row("a budget that does not cover one step", budget, "the budget does not cover one step"),
-    Row("an oracle of another request or recipe", other_oracle, "not retrained on this request's"),
-    Row(
-        "a target or precision that there is none of", targets, "no such name. Did you mean litert"
-    ),
-    Row("targets none of which runs on this machine", no_runtime, "none can be timed on this mach"),
-    Row("an override of a gate that there is none of", override, "no release is judged by such a"),
-    Row("nobody that the model was trained on", held_out, "3 of 3 samples were not trained on"),
-    Row("a request that is over", closed, "it is withdrawn"),
+    Row("a decision with too few minors or adults for its margin", decision, "183 are needed"),
+    Row("a method", needs, "it needs out-of-fold answers"),
+    Row("a budget", budget, "the budget does not cover one step"),
+    Row("a retrained model", other_oracle, "not retrained on this request's"),
+    Row("a target or precision", targets, "no such name. Did you mean litert"),
+    Row("a target or precision", no_runtime, "none can be timed on this mach"),
+    Row("an override", override, "no release is judged by such a"),
+    Row("a request", held_out, "3 of 3 samples were not trained on"),
+    Row("a request", closed, "it is withdrawn"),
 )
 
 
@@ -171,7 +169,7 @@ def test_the_page_has_the_table() -> None:
     assert HEAD in lines
     next(lines)
     rows = [line.split("|")[1].strip() for line in _until_blank(lines)]
-    assert rows == [row.what for row in ROWS]
+    assert rows == list(dict.fromkeys(row.what for row in ROWS))
 
 
 def _until_blank(lines: Iterator[str]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from diffusers import (
 from safetensors.torch import load_file, save_file
 
 from unplug.core import CheckpointError, InputError
-from unplug.plugins import ConditioningPlugin, MultiPlugin, load_checkpoint
+from unplug.plugins import CODE_FILE, ConditioningPlugin, MultiPlugin, load_checkpoint
 
 from .conftest import SIZE, picture, steering_plugin, tiny_pipeline, tiny_unet
 
@@ -69,7 +69,8 @@ def test_a_saved_pipeline_opens_as_what_it_was(
     # a list of plugins is the same pictures
     np.testing.assert_allclose(picture(stock, **how), drawn, atol=1e-5)
     pipe.save_pretrained(whole)
-    assert {file.name for file in (whole / "adapter").iterdir()} == {"config.json", WEIGHTS}
+    saved = {file.name for file in (whole / "adapter").iterdir()}
+    assert saved == {"config.json", WEIGHTS, CODE_FILE}
     again = opened(whole)
     assert type(again.adapter) is MultiPlugin and not again.adapter.training
     conditions = [part.config.condition for part in again.adapter.adapters]

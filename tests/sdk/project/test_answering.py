@@ -59,7 +59,19 @@ def test_three_people_one_after_the_other(project: Project) -> None:
     assert state.current == second.lineage.checkpoint_sha256
     assert run("status").output.count("to tell  T-") == 3
     run("ledger verify")
+    asked_again(project)
     unforgetting(project)
+
+
+def asked_again(project: Project) -> None:
+    """A person whom the current model has forgotten holds nobody else up."""
+    made = project.request("person-2", id="T-5")
+    assert made.way is not None and "release 2 does not hold them any more" in made.way
+    assert "nothing to answer: T-5 stays open" in refused("answer --yes")
+    bundle = project.folder / "releases/face-age-2.unplug/manifest.json"
+    run(f"ledger record release T-5 --file {bundle}")
+    run("ledger record answered T-5")
+    assert project.state().release == 2
 
 
 def bundles(project: Project, person: str) -> dict[str, str]:

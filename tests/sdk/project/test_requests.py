@@ -33,6 +33,7 @@ def test_a_person_is_found_and_told_how_the_model_knows_them(company: Company) -
     made = Project.open().request(company.held_out, id="T-2")
     assert (made.person.trained, made.person.held_out) == (0, 3)
     assert "3 held out" in made.person.shown
+    assert made.way is not None and "`unplug ledger record answered T-2`" in made.way
     assert [row["request"] for row in said("request list")] == ["T-1", "T-2"]
     assert said("request show T-2")["state"] == "open"
     run("request withdraw T-2 --reason mistyped")
@@ -89,6 +90,8 @@ def test_nothing_to_answer(company: Company) -> None:
     with project.surroundings():
         project.ledger().add(["subject:nobody"], id="T-9")
     assert "nothing to answer: T-9 stays open" in refused("answer --yes")
+    run(f"request add {company.held_out} --id T-10")
+    assert "T-10 stays open: no weights come from them" in refused("answer --yes")
 
 
 def test_an_answer_without_anybody_to_ask(company: Company) -> None:

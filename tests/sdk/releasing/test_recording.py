@@ -398,7 +398,7 @@ def test_a_look_leaves_nothing(
         and not (desk.folder / "work").exists()
     )
     names = [step.what for step in plan.steps]
-    assert names[:3] == ["retrain (oracle)", "train 1 reference model", "forget by msg"]
+    assert names[:3] == ["retrain without them", "train 1 reference model", "forget by msg"]
     assert names[-1] == "tell the ledger that it is published"
     share = len(stages.split.retain) / len(stages.split.train)
     took = world.original.record["cost"]["wall_s"] * share

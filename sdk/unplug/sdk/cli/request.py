@@ -47,7 +47,7 @@ def add(
         folded(made.person.shown),
         f"request {asked.id}: received {asked.received}, due {asked.due}"
         + ("" if made.new else " (it was there already, nothing was added)"),
-        "`unplug answer` answers it",
+        folded(made.way or "`unplug answer` answers it"),
     ]
     value: dict[str, Any] = request_facts(asked) | {
         "new": made.new,

@@ -140,13 +140,15 @@ def age(
 
 def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:
     metrics, cost = done.record["metrics"], done.record["cost"]
-    lines = [f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})"]
+    lines = [f"saved {out} ({cost['wall_s']:.1f} s on {cost['device']})"]
     for name, row in metrics.items():
         lines.append(
             f"{name:<11}{row['n']:>6} samples  accuracy {100 * row['accuracy']:5.1f} %  MAE "
             f"{row['mae']:5.2f} years"
         )
-    groups = ", ".join(_group(row) for row in metrics["test"]["per_group"])
+    groups = ", ".join(
+        f"{row['ages']}: {row['mae']:.1f}" for row in metrics["test"]["per_group"] if row["n"]
+    )
     lines.append(f"MAE per age group (test): {groups}")
     value = {
         "out": str(out),
@@ -169,7 +171,3 @@ def _split(dataset: Dataset, file: Path | None, **drawn: Any) -> Split:
         fix = "Train on a split without one, then `unplug forget`"
         raise InputError(str(file), "it names a forget set", fix)
     return fitting(split, dataset, show=True)
-
-
-def _group(row: dict[str, Any]) -> str:
-    return f"{row['ages']}: " + ("none" if row["mae"] is None else f"{row['mae']:.1f}")

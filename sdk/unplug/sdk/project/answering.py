@@ -27,9 +27,10 @@ from unplug.trust.bundle import (
     verify_bundle,
 )
 from unplug.trust.certificates import draft_answer, issue_certificate, read_trace, said_place
-from unplug.trust.ledger import Ledger, Queue, open_ledger, open_queue, pick
+from unplug.trust.ledger import Ledger, open_ledger, open_queue, pick
 
 from .folder import ProjectFolder
+from .found_person import seen
 from .place import HIDDEN
 from .settings import ReleaseSettings
 from .state import ProjectState, current_state
@@ -103,13 +104,22 @@ class _Next:
         self.number = 1 + max((item.number for item in self.state.releases), default=0)
         self.out = bundle_at(self.settings.release, self.settings.model.name, self.number)
 
-    def open(self) -> tuple[dict[str, tuple[str, ...]], Queue]:
-        """Requests that the data hold whole, to the names in them; and the whole queue."""
+    def open(self) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+        """Requests that a release answers, to the names in them; and a line for each that it leaves
+        open.
+        """
         names = named_samples(parse_spec(self.settings.model.data).listing().samples)
         queue = open_queue(self.ledger, names)
         if not queue.whole:
-            return {}, queue
-        return answerable(self.ledger, names, self.state.current), queue
+            return {}, tuple(queue.waiting())
+        ready = answerable(self.ledger, names, self.state.current)
+        record, aside = self.project.record(), []
+        for id, people in [*ready.items()]:
+            counts = seen(record, {sample for name in people for sample in names[name]})
+            if line := without_work(self.project, self.state, id, counts):
+                aside.append(f"{id} stays open: {line}")
+                del ready[id]
+        return ready, (*queue.waiting(), *aside)
 
     def arguments(self, requests: Mapping[str, Sequence[str]], show: bool) -> dict[str, Any]:
         """What the journey's release and its plan take."""
@@ -154,6 +164,33 @@ class _Next:
         return Signing(signer=signer, publication=publication, earlier=there)
 
 
+def without_work(
+    project: ProjectFolder, state: ProjectState, id: str, counts: Mapping[str, int]
+) -> str | None:
+    """What to do about a request of people of whom the current model holds nothing; None where it
+    was trained on them.
+
+    Args:
+        project, state: the project, and what is current in it.
+        id: the request.
+        counts: See `seen`.
+    """
+    if counts["trained"]:
+        return None
+    settings = project.settings
+    if counts["forgotten"] and state.release is not None:
+        bundle = bundle_at(settings.release, settings.model.name, state.release)
+        return (
+            f"release {state.release} does not hold them any more; `unplug ledger record release "
+            f"{id} --file {bundle / MANIFEST}` records that; tell the person, and then `unplug "
+            f"ledger record answered {id}`"
+        )
+    return (
+        f"no weights come from them; `unplug ledger touch {settings.model.original}` records that, "
+        f"then delete the pictures, and `unplug ledger record answered {id}`"
+    )
+
+
 def bundle_at(chosen: ReleaseSettings, name: str, number: int) -> Path:
     """Where the bundle of a release lies."""
     return Path(chosen.folder) / f"{name}-{number}.unplug"
@@ -163,10 +200,10 @@ def plan_answer(project: ProjectFolder) -> AnswerPlan:
     """See `Project.plan`."""
     ledger = open_ledger()
     coming = _Next(project, ledger)
-    requests, queue = coming.open()
+    requests, waiting = coming.open()
     unfinished = _unfinished(project, ledger, coming.state)
     if not requests and not unfinished:
-        raise _nothing(queue)
+        raise _nothing(waiting)
     steps, pictures, design = None, 0, None
     if requests:
         arguments = coming.arguments(requests, show=False)
@@ -181,13 +218,13 @@ def plan_answer(project: ProjectFolder) -> AnswerPlan:
         design=design,
         out=coming.out,
         steps=steps,
-        waiting=tuple(queue.waiting()),
+        waiting=waiting,
         unfinished=unfinished,
     )
 
 
-def _nothing(queue: Queue) -> NothingToAnswer:
-    why = "no request is open" if not queue.waiting() else "; ".join(queue.waiting())
+def _nothing(waiting: Sequence[str]) -> NothingToAnswer:
+    why = "; ".join(waiting) or "no request is open"
     return NothingToAnswer("nothing to answer", why, "`unplug request add PERSON` adds one")
 
 
@@ -207,9 +244,9 @@ def answer(project: ProjectFolder, *, show: bool, say: Say) -> Answered:
                 pass  # who uses the cache is told before the work
         ledger = open_ledger()
         coming = _Next(project, ledger)
-        requests, queue = coming.open()
+        requests, waiting = coming.open()
         if not requests and not _unfinished(project, ledger, coming.state):
-            raise _nothing(queue)
+            raise _nothing(waiting)
         bundle, summary = None, {}
         if requests:
             done = journey.release(**coming.arguments(requests, show), say=say)

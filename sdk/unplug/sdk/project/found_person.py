@@ -88,7 +88,7 @@ def find_person(spec: str, record: Mapping[str, Any], folder: Path, person: str)
             person[:80], f"{spec} holds nobody of that name", _near(person, known, names)
         )
     ids = names[alike[0]]
-    counts = _counts(record, ids)
+    counts = seen(record, ids)
     return FoundPerson(
         name=alike[0], pictures=len(ids), in_trunk=len(trunk.get(alike[0], ())), **counts
     )
@@ -104,7 +104,8 @@ def _near(person: str, known: KnownNames, names: Mapping[str, Any]) -> str:
     return "`unplug data inspect SPEC --ids` lists the names"
 
 
-def _counts(record: Mapping[str, Any], ids: set[str]) -> dict[str, int]:
+def seen(record: Mapping[str, Any], ids: set[str]) -> dict[str, int]:
+    """How many of some samples a model was trained on, held out and was made to forget."""
     if "split" not in record:
         return {"trained": 0, "held_out": 0, "forgotten": 0}
     split = Split.from_dict(record["split"], "the model's record")

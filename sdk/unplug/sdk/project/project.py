@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from .answering import (
     bundle_at,
     evidence_at,
     plan_answer,
+    without_work,
 )
 from .folder import ProjectFolder
 from .found_person import FoundPerson, find_person
@@ -31,11 +32,13 @@ class ProjectRequest:
         request: the request as the ledger has it, with the day by which it is due.
         person: the people that it names.
         new: whether it was not there before.
+        way: the commands that settle it where `answer` has nothing to do; None where it has.
     """
 
     request: Request
     person: FoundPerson
     new: bool
+    way: str | None
 
 
 class Project(ProjectFolder):
@@ -80,7 +83,8 @@ class Project(ProjectFolder):
             request, new = open_ledger().add(
                 [found.name], id=id, received=received, identity=identity
             )
-            return ProjectRequest(request=request, person=found, new=new)
+            way = without_work(self, self.state(), request.id, asdict(found))
+            return ProjectRequest(request=request, person=found, new=new, way=way)
 
     def plan(self) -> AnswerPlan:
         """What `answer` would do; computes nothing.

@@ -39,7 +39,7 @@ class Oracle(Stage):
 
     def name(self, material: ReleaseMaterial) -> str:
         """It says whether it was given."""
-        return "retrain (oracle)" if material.oracle is None else "oracle (given)"
+        return "retrain without them" if material.oracle is None else "retrained model (given)"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Whether nothing stands in its place."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,8 @@ def answer(yes: bool, dry_run: bool, common: Common) -> Outcome:
         work = plan.out.with_name(f".{plan.out.name}.release")
         common.say("\n".join(gate_lines(read_json(work / "release.json"))))
         raise
-    return Outcome(value=_done(done), text="\n".join(_told(done)))
+    remains = project.status().remains
+    return Outcome(value=_done(done), text="\n".join(_told(done, remains)))
 
 
 def _planned(plan: AnswerPlan) -> Iterator[str]:
@@ -83,11 +84,13 @@ def _done(done: Answered) -> dict[str, Any]:
     }
 
 
-def _told(done: Answered) -> Iterator[str]:
+def _told(done: Answered, remains: Mapping[str, str]) -> Iterator[str]:
     if done.summary:
         yield from gate_lines(dict(done.summary))
     yield from (f"deleted {path}" for path in done.deleted)
     if done.bundle is not None:
         yield f"release {done.release} is current: {done.bundle}"
     for id, folder in done.folders.items():
+        if id in remains:
+            yield folded(f"{id}: {remains[id]}; delete what you can before you send the letter")
         yield f"{id}: send {folder / 'letter'}, then `unplug ledger record answered {id}`"

@@ -183,7 +183,9 @@ def test_the_way_out_says_how_long_it_takes_here(world: World, tmp_path: Path) -
     asked = replace(world, forget_ids=people(world, 1))
     material = material_of(asked, tmp_path / "work", replace(QUICK, gates=Gates()))
     stage = plan_release(material).steps[0]
-    assert stage.what == "retrain without them" and stage.source.startswith("the original's training")
+    assert stage.what == "retrain without them" and stage.source.startswith(
+        "the original's training"
+    )
     kind = _kind_of_oracle(material)
     remember(kind, Timed(seconds=140.0, samples=2 * len(world.dataset)))
     again = plan_release(material).steps[0]

@@ -138,6 +138,13 @@ def test_any_learned_words(named: dict[str, dict[str, bool]], data: st.DataObjec
         assert list(ours.encode(text).ids) == ids(theirs, text), text
 
 
+def test_a_learned_word_of_blanks_is_refused() -> None:
+    blank = AddedToken(id=len(PLAIN.vocabulary), lstrip=True, rstrip=True)
+    ours = replace(PLAIN, vocabulary=(*PLAIN.vocabulary, " "), added=(blank,))
+    with pytest.raises(ReportError, match="added tokens outside of its vocabulary, empty"):
+        ours.check("x")
+
+
 def test_long_prompts_are_cut_quickly_and_endless_ones_refused() -> None:
     started = time.process_time()
     assert PLAIN.encode("ab" * (MAX_CHARACTERS // 2)).cut

@@ -160,7 +160,8 @@ class Tokenizer:
         if not inside or len(self.added) > MAX_ADDED:
             return False
         names = [(item.normalized, self._content(item)) for item in self.added]
-        return all(name for _, name in names) and len(set(names)) == len(names)
+        # libraries differ about which of several blanks is such a token
+        return all(name.strip() for _, name in names) and len(set(names)) == len(names)
 
     def _content(self, item: AddedToken) -> str:
         """What a text is searched for."""

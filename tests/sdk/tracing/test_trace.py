@@ -199,3 +199,8 @@ def test_bad_input_is_one_line(world: World, work: Path) -> None:
     assert "there is no such folder" in refused(f"{look} {work}/absent")
     nobody = refused(f"trace subject:nobody --data {SPEC} --in {work}")
     assert "does not know that name" in nobody
+
+
+def test_a_name_needs_no_prefix(world: World) -> None:
+    person = next(str(sample.subject) for sample in world.dataset.samples)
+    assert person_in(SPEC, person) == person_in(SPEC, f"subject:{person}")

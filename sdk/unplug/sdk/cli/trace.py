@@ -68,7 +68,7 @@ def trace(
     out: Path | None,
     common: Common,
 ) -> Outcome:
-    """Find what still holds PERSON (a sample id or subject:NAME), was trained on them, was made
+    """Find what still holds PERSON (a sample id or a name), was trained on them, was made
     from that, or names them.
     """
     from unplug.sdk import journey

@@ -58,7 +58,7 @@ def search_for(
 
     Args:
         spec, folders, deep, show: see `trace`.
-        name: a sample id or ``subject:NAME``.
+        name: a sample id, or somebody's name with or without ``subject:``.
         purge: delete what the cache keeps of her.
         ledger, request: the ledger and the request that record it; None records nothing.
         out: file for the result, written before the ledger is told.
@@ -67,10 +67,11 @@ def search_for(
         InputError: no such request, or it names somebody else; a folder is not there.
         DataError: the data do not know that name.
     """
+    person = person_in(spec, name)
     if ledger is not None and request is not None:  # before anything is deleted
         signing_key()
-        opening_for(ledger, pick(ledger.requests(), request), name)
-    places, cached = trace(spec, person_in(spec, name), folders, deep=deep, show=show)
+        opening_for(ledger, pick(ledger.requests(), request), person.name)
+    places, cached = trace(spec, person, folders, deep=deep, show=show)
     freed = delete(cached) if purge and cached else 0
     held = [str(path) for entry in cached for path in entry.paths if not path.exists()]
     purged = held if purge else []
@@ -80,7 +81,7 @@ def search_for(
     )
     value: dict[str, Any] = {
         "nonce": secrets.token_hex(32),  # else readers of its hash in the ledger could try names
-        "person": name,
+        "person": person.name,
         "data": spec,
         "searched": [str(folder.resolve()) for folder in (*folders, *deep)],
         "places": [asdict(place) for place in places],

@@ -42,7 +42,7 @@ def person_in(spec: str, name: str) -> Person:
 
     Args:
         spec: the spec of the data that hold, or held, her pictures.
-        name: a sample id or ``subject:NAME``.
+        name: a sample id, or somebody's name with or without ``subject:``.
 
     Raises:
         DataError: these data do not know her.
@@ -52,12 +52,13 @@ def person_in(spec: str, name: str) -> Person:
     for sample in listing.samples:
         for called in (sample.id, f"{SUBJECT}{sample.subject}"):
             known.setdefault(called, set()).add(sample.id)
-    alike = [called for called in known if name_form(called) == name_form(name)]
-    ids = known.get(name) or (known[alike[0]] if len(alike) == 1 else set())
-    if not ids:
-        fix = "`unplug data inspect SPEC --ids` lists the ids; subject:NAME names a person"
-        raise DataError(name[:80], f"{spec} does not know that name", fix)
-    return Person(name=name, ids=frozenset(ids))
+    for asked in (name, f"{SUBJECT}{name}"):
+        alike = [called for called in known if name_form(called) == name_form(asked)]
+        ids = known.get(asked) or (known[alike[0]] if len(alike) == 1 else set())
+        if ids:
+            return Person(name=asked, ids=frozenset(ids))
+    fix = "`unplug data inspect SPEC --ids` lists the ids; subject:NAME names a person"
+    raise DataError(name[:80], f"{spec} does not know that name", fix)
 
 
 def trace(

@@ -89,8 +89,8 @@ def _lines(found: Beginning) -> list[str]:
         )
     if found.model is None:
         lines += [
-            f"model  none yet at {model.original}. Train one that forgets exactly, then run "
-            "`unplug init` again:",
+            f"model  none yet at {model.original}. If it lies elsewhere, mend `original` in "
+            "unplug.toml; else train one that forgets exactly. Then run `unplug init` again:",
             f"       unplug train age --out {model.original} --forgettable closed-form "
             "--trunk-data SPEC",
         ]

@@ -39,12 +39,12 @@ class _Log(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Standard error's."""
+        """Flushes standard error."""
         sys.stderr.flush()
 
 
 class _Lines(tqdm):  # type: ignore[misc]
-    monitor_interval = 0  # no thread next to our work, which may fork
+    monitor_interval = 0  # tqdm's own thread outlives the bar, and our work may fork
 
 
 class _Bar(_Lines):

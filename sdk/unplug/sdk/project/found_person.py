@@ -106,8 +106,9 @@ def _near(person: str, known: KnownNames, names: Mapping[str, Any]) -> str:
 
 def seen(record: Mapping[str, Any], ids: set[str]) -> dict[str, int]:
     """How many of some samples a model was trained on, held out and was made to forget."""
-    if "split" not in record:
-        return {"trained": 0, "held_out": 0, "forgotten": 0}
+    if "split" not in record:  # nobody may be told then that no weights come from them
+        why, fix = "it does not say who trained the model", "Use a checkpoint of `unplug train`"
+        raise InputError("the current model's record", why, fix)
     split = Split.from_dict(record["split"], "the model's record")
     stored = {stored_name(split, name) for name in ids}
     return {

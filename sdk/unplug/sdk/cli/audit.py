@@ -65,7 +65,14 @@ OF_MODELS = (
     help="Train this many reference models (each costs a retraining) into OUT's folder.",
 )
 @fleet_option
-@click.option("--attacks", default="", help="Attacks, comma-separated (default: all that can run).")
+@click.option(
+    "--attacks",
+    default="",
+    help=(
+        "Attacks, comma-separated (default: all that can run); of an erased base also NAME:STEPS, "
+        "say relearn:100."
+    ),
+)
 @path_option(
     "--original-artifact",
     "original_artifacts",

@@ -97,7 +97,7 @@ WAYS = [
         command=audit,
         step=journey.audit,
         otherwise={"original": {"original"}, "work": {"out"}},
-        words={"plugin", "pictures", "beside"},
+        words={"plugin", "pictures", "beside", "forms"},
     ),
     Way(
         command=evaluate,

@@ -122,6 +122,14 @@ OF_MODELS = (
     metavar="WORDS",
     help="Other words that must still work in an erased base; may be repeated.",
 )
+@option(
+    "--forms",
+    default="as it is,fp16,int8",
+    help=(
+        "Forms of an erased base in which prompts and control images are tried; also: 25 steps, "
+        "student."
+    ),
+)
 @out_option("Audit report to write (JSON).")
 @computing
 @command
@@ -133,6 +141,7 @@ def audit(
     plugin: str | None,
     pictures: int,
     beside: tuple[str, ...],
+    forms: str,
     out: Path,
     common: Common,
     **options: Any,
@@ -169,8 +178,9 @@ def audit(
             plugin=plugin,
             pictures=pictures,
             beside=beside,
+            forms=names(forms),
         )
-    if other := given_option("plugin", "pictures", "beside"):
+    if other := given_option("plugin", "pictures", "beside", "forms"):
         raise InputError(
             f"`{other}`", "it applies to erased bases, and this is not one", "Leave it out"
         )

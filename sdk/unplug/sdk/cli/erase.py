@@ -12,11 +12,19 @@ import click
 from unplug.core import counted
 
 from .base import Common, Outcome, command, computing, folded, settings
-from .options import half_option, option, out_option, path_option, restart_option, settings_option
+from .options import (
+    half_option,
+    known_base,
+    option,
+    out_option,
+    path_option,
+    restart_option,
+    settings_option,
+)
 
 
 @click.command()
-@click.argument("base_name", metavar="BASE")
+@click.argument("base_name", metavar="BASE", callback=known_base)
 @click.option(
     "--concept",
     "words",

@@ -446,7 +446,7 @@ def _pareto_svg(
     ]
     title = f"{place.name}, {_threads(place)}"
     spoken = "; ".join(
-        f"{file.label} {file.ms:.3g} ms, {file.value:.4g}{', on the front' if first else ''}"
+        f"{file.label} {milliseconds(file.ms)} ms, {file.value:.4g}{', on the front' if first else ''}"
         for file, first in zip(files, best, strict=True)
     )
     return pareto_svg(

@@ -111,5 +111,6 @@ class OnnxGraph(nn.Module):
 
 
 def _refused(error: Exception) -> InputError:
-    why = f"ONNX Runtime refuses it: {' '.join(str(error).split())}"[:300]
+    # in front are places in ONNX Runtime's own source
+    why = f"ONNX Runtime refuses it: {' '.join(str(error).split())[-200:]}"
     return InputError("ONNX file", why, "Export it again, in operators that ONNX Runtime has")

@@ -7,7 +7,7 @@ Shapes: F features, K answers, V = 2 K, C = F + V, D random features, G age grou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from torch import nn
@@ -34,7 +34,8 @@ def joined(source: TargetSource, trunk: AdoptedTrunk) -> Any:
     import onnx
     from onnx import TensorProto, compose, helper
 
-    proto = onnx.load_from_string(trunk.inner.graph.cpu().numpy().tobytes())
+    inner = cast(OnnxGraph, trunk.inner)
+    proto = onnx.load_from_string(inner.graph.cpu().numpy().tobytes())
     proto = compose.add_prefix(proto, THEIRS)
     # before that every constant was an input as well
     proto.ir_version = max(proto.ir_version, 4)

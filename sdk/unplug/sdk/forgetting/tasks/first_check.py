@@ -258,7 +258,7 @@ class Asked:
         self.what, self.device = _what(adopted), device
         self.size, self.groups = model.image_size, model.groups
         assert model.network is not None
-        self.network = copy.deepcopy(model.network).to(device)
+        self.network: Any = copy.deepcopy(model.network).to(device)
         self.image_BCHW = self._pictures(self.size)
         self.answer_BG = torch.empty(0)
 
@@ -425,7 +425,7 @@ class Asked:
 
     def channels_last(self) -> str:
         """Why the network does not take channels-last memory, or nothing."""
-        other = copy.deepcopy(self.network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        other = copy.deepcopy(self.network).to(memory_format=torch.channels_last)
         image_BCHW = self.image_BCHW.contiguous(memory_format=torch.channels_last)
         try:
             plain = self._gradient(self.network, self.image_BCHW)

@@ -21,12 +21,12 @@ def check_file(path: Path) -> None:
     from unplug.export import external_tensor
 
     require_modules(["onnx", "onnxruntime"], ONNX)
-    check_content(path, InputError)
     if not path.is_file():
         raise InputError(str(path), "no such file", "Check the path")
     if (size := path.stat().st_size) > MAX_BYTES:
         why = f"it has {size:,} bytes, and a trunk at most {MAX_BYTES:,}"
         raise InputError(str(path), why, "Take a smaller network")
+    check_content(path, InputError)
     if (name := external_tensor(path)) is not None:
         why = f"its tensor {name[:100]} lies in another file"
         raise InputError(str(path), why, "Save it as one file (onnx.save with no external data)")

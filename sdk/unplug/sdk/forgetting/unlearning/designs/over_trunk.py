@@ -390,7 +390,7 @@ class OverTrunk(ABC, Generic[K]):
         told = {
             "grid": known.grid,
             "trunk_sha256": trunk_sha256(model, self.own),
-            "trunk": {"sha256": trunk.sha256, "data": trunk.record.get("data", {}), **elsewhere},
+            "trunk": elsewhere | {"sha256": trunk.sha256, "data": trunk.record.get("data", {})},
         }
         return model, told | facts, kept
 

@@ -24,6 +24,7 @@ from .metrics import Difference as Difference
 from .metrics import compare as compare
 from .metrics import psnr_db as psnr_db
 from .metrics import verdict as verdict
+from .onnx_files import external_tensor as external_tensor
 from .parity import ParityReport as ParityReport
 from .parity import ParityRow as ParityRow
 from .parity import TaskDelta as TaskDelta

@@ -30,7 +30,7 @@ from unplug.core import (
     temporary_folder,
     writable,
 )
-from unplug.plugins import read_config, weights_files
+from unplug.plugins import ONNX, read_config, weights_files
 
 from .artifact import Artifact, Calibrated, Card, write_card
 from .precisions import ALL, ON_REQUEST, PRECISIONS, looks_at_samples
@@ -140,6 +140,7 @@ def export_checkpoint(
             f"Use {' or '.join(map(str, IOS))}",
         )
     _, config = read_config(Path(checkpoint))
+    _check_graph(config, pairs)
     wanted = {name for names in pairs.values() for name in names}
     work = _Work(
         checkpoint=Path(checkpoint),
@@ -189,6 +190,15 @@ def plan_pairs(targets: Sequence[str], precisions: Sequence[str]) -> dict[str, t
     for name in pairs:
         require_modules(TARGETS.get(name).modules, TARGETS.get(name).extra)
     return pairs
+
+
+def _check_graph(config: Mapping[str, Any], pairs: Mapping[str, object]) -> None:
+    """Refuses targets for which there is no torch network to convert."""
+    network = config.get("network")
+    graph = isinstance(network, Mapping) and network.get("factory") == f"{ONNX}:graph"
+    if others := [name for name in pairs if graph and name != ONNX]:
+        why = "the model's trunk is an ONNX file, which no torch network computes"
+        raise InputError(f"export to {', '.join(others)}", why, "Export it to onnx alone")
 
 
 def _checked_calibration(

@@ -1,6 +1,9 @@
 from .adopted import Adopted as Adopted
 from .adopted import Normalized as Normalized
 from .adopted import first_answer as first_answer
+from .adopted_trunk import AdoptedTrunk as AdoptedTrunk
+from .adopted_trunk import read_at as read_at
+from .adopted_trunk import vectors as vectors
 from .age import AGE_EDGES as AGE_EDGES
 from .age import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .age import AgePredictor as AgePredictor
@@ -51,6 +54,11 @@ from .shipped_files import shipped_folders as shipped_folders
 from .shipped_files import shipped_path as shipped_path
 from .shipped_files import shipped_place as shipped_place
 from .shipped_files import shipped_plugins as shipped_plugins
+from .tap import INPUT as INPUT
+from .tap import MAX_CHANNELS as MAX_CHANNELS
+from .tap import ONNX as ONNX
+from .tap import OnnxGraph as OnnxGraph
+from .tap import Tap as Tap
 from .text_encoder import check_text_encoder as check_text_encoder
 from .unet_levels import level_differences as level_differences
 from .unet_levels import read_base as read_base

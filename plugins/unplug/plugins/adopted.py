@@ -2,7 +2,7 @@
 called with, a normalization.
 
 A name of ``timm:`` or ``torchvision:`` picks from those packages' own lists, ``unplug:plain`` and
-``unplug:plain-wide`` are plain networks of ours. ``package.module:factory`` and
+``unplug:plain-wide`` are plain networks of ours, ``onnx:graph`` is a file among the weights. ``package.module:factory`` and
 ``./FILE.py:factory`` are code that a file names, so it is imported only where the operator trusts
 it, see `factories`.
 """
@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
@@ -26,6 +26,7 @@ from unplug.core import InputError, MissingExtraError, expanded
 
 from .age_sizes import MAX_IMAGE_SIZE
 from .factories import away_from_here, call_of, check_trusted
+from .tap import ONNX, OnnxGraph, Tap
 
 FORM = re.compile(
     r"([A-Za-z_][\w.]{0,200}|[^\x00-\x1f,?]{0,999}[/\\][^\x00-\x1f,?]{0,200}\.py)"
@@ -61,6 +62,7 @@ class Adopted:
         mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
         contiguous: it does not take channels-last memory (``view`` of a feature map, say), and
             computes in contiguous one.
+        tap: where features are read, of the trunk of a design; None of a network that answers.
 
     Raises:
         InputError: a name or value of another form.
@@ -71,6 +73,7 @@ class Adopted:
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
     contiguous: bool = False
+    tap: Tap | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.factory, str) or FORM.fullmatch(self.factory) is None:
@@ -143,24 +146,31 @@ class Adopted:
         """What a ``config.json`` holds of it; `from_dict` is the inverse."""
         memory = {"contiguous": True} if self.contiguous else {}
         three = {"mean": list(self.mean), "std": list(self.std)}
-        return {"factory": self.factory, "arguments": dict(self.arguments), **three, **memory}
+        tap = {} if self.tap is None else {"tap": asdict(self.tap)}
+        made = {"factory": self.factory, "arguments": dict(self.arguments)}
+        return {**made, **three, **memory, **tap}
 
     @classmethod
     def from_dict(cls, raw: Any) -> Adopted:
         """The inverse of `to_dict`; `InputError` where it is of another form."""
         names = {"factory", "arguments", "mean", "std"}
-        known = isinstance(raw, Mapping) and set(raw) - {"contiguous"} == names
+        known = isinstance(raw, Mapping) and set(raw) - {"contiguous", "tap"} == names
         if not known or not all(isinstance(raw[key], list) for key in ("mean", "std")):
             raise InputError(
                 "network", f"it is not an object of {', '.join(sorted(names))}", "Adopt it again"
             )
-        return cls(**{**raw, "mean": tuple(raw["mean"]), "std": tuple(raw["std"])})
+        three = {key: tuple(raw[key]) for key in ("mean", "std")}
+        try:
+            tap = {"tap": Tap(**raw["tap"])} if "tap" in raw else {}
+        except TypeError as error:
+            raise InputError("tap", "it is of another form", "Adopt the trunk again") from error
+        return cls(**{**raw, **three, **tap})
 
     def build(self, groups: int) -> nn.Module:
         """The network, with weights that are not trained.
 
         Args:
-            groups: G; it answers pictures (B, 3, H, W) with logits (B, G).
+            groups: G; it answers pictures (B, 3, H, W) with logits (B, G). Of a trunk `Tap.size`.
 
         Raises:
             InputError: not trusted, no such name, or what the factory raised or returned.
@@ -271,6 +281,7 @@ def _of_unplug(name: str, groups: int) -> Callable[..., Any]:
 
 
 LISTS: dict[str, Callable[[str, int], Callable[..., Any]]] = {
+    ONNX: lambda _name, size: lambda: OnnxGraph(size),
     "timm": _of_timm,
     "torchvision": _of_torchvision,
     "unplug": _of_unplug,
@@ -315,10 +326,14 @@ class Normalized(nn.Module):
 
     def forward(self, image_BCHW: Tensor) -> Tensor:
         """Logits (B, G) of RGB images in [0, 1], which the network sees normalized."""
+        answer: Tensor = first_answer(self.inner(self.given(image_BCHW)))
+        return answer
+
+    def given(self, image_BCHW: Tensor) -> Tensor:
+        """What the network sees of RGB images in [0, 1]."""
         if self.contiguous:
             image_BCHW = image_BCHW.contiguous()
-        answer: Tensor = first_answer(self.inner((image_BCHW - self.mean_C11) / self.std_C11))
-        return answer
+        return (image_BCHW - self.mean_C11) / self.std_C11
 
     def _apply(self, fn: Any, recurse: bool = True) -> Normalized:
         """Code that moves the model asks for channels-last memory: a network that does not take it

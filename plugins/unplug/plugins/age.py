@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from unplug.core import InputError, IOSpec, TensorSpec
 
 from .adopted import Adopted, Normalized
+from .adopted_trunk import AdoptedTrunk
 from .age_sizes import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, Size, check_edges
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights, network_line
 from .bounds import check_whole, is_whole
@@ -72,7 +73,7 @@ class AgePredictor(
         dropout: probability in front of the classifier, 0 to 0.9.
         random_features: D, 0 to 4,096.
         network: the network of size "adopted": how to build somebody else's network, see `Adopted`;
-            it replaces trunk and classifier.
+            it replaces trunk and classifier, or, where it says a tap, the trunk.
 
     Raises:
         InputError: an argument outside its range.
@@ -109,12 +110,17 @@ class AgePredictor(
         _check_arguments(size, image_size, edges, centers, dropout, random_features, network)
         self.size, self.image_size, self.age_edges = size, image_size, edges
         self.adopted = None if network is None else Adopted.from_dict(network)
-        self.network = None if self.adopted is None else Normalized(self.adopted, len(edges) - 1)
+        self.network: Normalized | AdoptedTrunk | None = None
         self.dropout = nn.Dropout(dropout)
         self.lift: nn.Linear | None = None
         self.register_buffer("age_centers", torch.tensor(centers, dtype=torch.float32))
-        if self.network is None:
+        if self.adopted is None:
             self._own(SIZES[size], random_features)
+        elif self.adopted.tap is None:
+            self.network = Normalized(self.adopted, self.groups)
+        else:
+            self._over(self.adopted.tap.channels, random_features)
+            self.network = AdoptedTrunk(self.adopted)
 
     age_centers: Tensor
 
@@ -141,12 +147,16 @@ class AgePredictor(
                 channels = stage.channels
         self.blocks = nn.Sequential(*blocks)
         self.head = ConvNormAct(channels, table.head, kernel=1)
-        if random_features:
-            self.lift = nn.Linear(table.head, random_features)
-        self.classifier = nn.Linear(
-            random_features or table.head, self.groups + (random_features > 0)
-        )
+        self._over(table.head, random_features)
         self.apply(init_weights)
+
+    def _over(self, channels: int, random_features: int) -> None:
+        """What stands over a trunk."""
+        if random_features:
+            self.lift = nn.Linear(channels, random_features)
+        self.classifier = nn.Linear(
+            random_features or channels, self.groups + (random_features > 0)
+        )
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
         """Logits and expected age of RGB images in [0, 1].
@@ -157,7 +167,7 @@ class AgePredictor(
         Returns:
             ``age_logits`` (B, G) and ``expected_age`` (B, 1) in years.
         """
-        if self.network is not None:
+        if self.network is not None and self.lift is None:
             answer_BK = self.network(image_BCHW)
         elif self.lift is None:
             answer_BK = self.classifier(self.dropout(self.pooled(image_BCHW)))
@@ -175,15 +185,15 @@ class AgePredictor(
         """The trunk's features (B, C), averaged over the picture; images as for `forward`.
 
         Raises:
-            InputError: the network was adopted.
+            InputError: the network was adopted as a whole.
         """
-        if self.network is not None:
-            raise InputError(
-                "an adopted network",
-                "its trunk is not known",
-                "Use it as a whole, or train one of our sizes",
-            )
-        return pooled(self, image_BCHW)
+        if self.network is None:
+            return pooled(self, image_BCHW)
+        if self.lift is None:
+            what, why = "an adopted network", "its trunk is not known"
+            raise InputError(what, why, "Adopt it with `--trunk`, or train one of our sizes")
+        features_BC: Tensor = self.network(image_BCHW)
+        return features_BC
 
     @property
     def groups(self) -> int:
@@ -329,7 +339,8 @@ def _check_arguments(
         )
     if not 0.0 <= dropout <= 0.9:
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")
-    if network is not None and (random_features or dropout):
+    tapped = network is not None and "tap" in network
+    if network is not None and (dropout or bool(random_features) != tapped):
         raise InputError(
             "an adopted network", "it has its own features and dropout", "Leave both at 0"
         )

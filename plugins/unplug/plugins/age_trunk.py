@@ -6,14 +6,15 @@ Shapes: B batch, C pooled channels, H = W = image_size.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor, nn
 
 from unplug.core import IOSpec, TensorSpec, write_json
 
 from .age import AgePredictor, face_spec, pooled
-from .age_sizes import SIZES
 from .checkpoint import WEIGHTS
 
 
@@ -24,6 +25,7 @@ class AgeTrunk(nn.Module):
     Args:
         size: the size, see `AgePredictor`.
         image_size: H and W of the input in pixels, 32 to 224.
+        network: how somebody else's trunk is built, of size "adopted", see `Adopted`.
 
     Raises:
         InputError: an argument outside its range.
@@ -34,22 +36,34 @@ class AgeTrunk(nn.Module):
         2
     """
 
-    def __init__(self, size: str = "nano", image_size: int = 64) -> None:
+    def __init__(
+        self,
+        size: str = "nano",
+        image_size: int = 64,
+        network: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
-        whole = AgePredictor(size=size, image_size=image_size)
-        self.size, self.image_size = size, image_size
-        self.stem, self.blocks, self.head = whole.stem, whole.blocks, whole.head
+        whole = AgePredictor(size=size, image_size=image_size, network=network, random_features=1)
+        assert whole.lift is not None
+        self.size, self.image_size, self.adopted = size, image_size, whole.adopted
+        self.channels = whole.lift.in_features
+        self.network = whole.network
+        if self.network is None:
+            self.stem, self.blocks, self.head = whole.stem, whole.blocks, whole.head
 
     @classmethod
     def of(cls, model: AgePredictor) -> AgeTrunk:
         """The trunk of a predictor, with its weights."""
-        trunk = cls(size=model.size, image_size=model.image_size)
+        network = None if model.adopted is None else model.adopted.to_dict()
+        trunk = cls(size=model.size, image_size=model.image_size, network=network)
         weights = model.state_dict()
         trunk.load_state_dict({name: weights[name] for name in trunk.state_dict()})
         return trunk.eval()
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
         """``features`` (B, C) of RGB images in [0, 1], H = W = `image_size`."""
+        if self.network is not None:
+            return {"features": self.network(image_BCHW)}
         return {"features": pooled(self, image_BCHW)}
 
     @property
@@ -57,7 +71,7 @@ class AgeTrunk(nn.Module):
         """The named tensors, with a batch of one."""
         features = TensorSpec(
             name="features",
-            shape=(1, SIZES[self.size].head),
+            shape=(1, self.channels),
             layout="NC",
             description="What the head is computed over",
         )
@@ -72,7 +86,12 @@ class AgeTrunk(nn.Module):
         folder = Path(save_directory)
         write_json(
             folder / "config.json",
-            {"model_type": "age-trunk", "size": self.size, "image_size": self.image_size},
+            {
+                "model_type": "age-trunk",
+                "size": self.size,
+                "image_size": self.image_size,
+                **({} if self.adopted is None else {"network": self.adopted.to_dict()}),
+            },
         )
         save_file(
             {name: value.contiguous() for name, value in self.state_dict().items()},

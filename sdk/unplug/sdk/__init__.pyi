@@ -31,6 +31,7 @@ from .evidence.auditing import AuditReport as AuditReport
 from .exporting import Exported as Exported
 from .generating import Generated as Generated
 from .journey import adopt as adopt
+from .journey import adopt_trunk as adopt_trunk
 from .journey import audit as audit
 from .journey import bench as bench
 from .journey import check as check

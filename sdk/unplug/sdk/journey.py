@@ -163,6 +163,8 @@ def adopt(
     borders = tuple(map(float, AGE_EDGES if edges is None else edges))
     given = {"image_size": data.size} if not isinstance(data, str) else {}
     how = Recipe(**given | recipe, size=ADOPTED, dropout=0.0, edges=borders)
+    if factory.startswith("onnx:"):
+        raise InputError(factory, "an ONNX file cannot be trained", "Adopt it with `--trunk`")
     adopted = Adopted(factory=factory, arguments=dict(arguments or {}), mean=mean, std=std)
     file = None if weights is None else Path(weights)
     check_new(place)
@@ -188,6 +190,83 @@ def adopt(
         f"training {factory} at {how.image_size} px on {len(split.retain)} of {len(data)} samples"
     )
     return train_age(data, split, how, place, show=show, adopted=adopted.to_dict(), **shared)
+
+
+@settled
+def adopt_trunk(
+    factory: str,
+    data: Dataset | str,
+    *,
+    out: Place,
+    trained_on: Dataset | str,
+    weights: Place | None = None,
+    features: str = "",
+    answer: bool = False,
+    edges: Sequence[float] | None = None,
+    mean: tuple[float, float, float] = (0.5, 0.5, 0.5),
+    std: tuple[float, float, float] = (0.5, 0.5, 0.5),
+    arguments: Mapping[str, Any] | None = None,
+    image_size: int = 64,
+    on_bad: OnBad = "error",
+    seed: int = 0,
+    device: str = "auto",
+    show: bool = True,
+) -> Checkpoint:
+    """Makes a network of somebody else the frozen trunk of a design, for ``train(trunk=...)``.
+
+    Args:
+        factory: see `adopt`; or ``onnx:FILE``, whose features ONNX Runtime computes.
+        data: pictures with ages that nobody may withdraw, or their spec: designs learn from them
+            what they may learn without asking anybody.
+        out: checkpoint folder to write.
+        trained_on: the data that trained the network, their spec, or the words "public weights".
+        weights: safetensors, or a checkpoint of this network from `adopt`; a factory of yours may
+            return a trained network.
+        features: the layer whose output is a vector of features, ``LAYER:input`` for what goes into
+            it, of an ONNX file a tensor. Without it they are what the network answers, of timm what
+            its classifier sees.
+        answer: let the head see the network's own answer too.
+        edges: borders of the age groups in years; None takes ours.
+        mean, std, arguments, on_bad: see `adopt`.
+        image_size: side of the pictures in pixels, where `data` is a spec.
+
+    Returns:
+        The saved checkpoint.
+
+    Raises:
+        InputError, CheckpointError, ConversionError: see
+            `unplug.sdk.forgetting.tasks.check_trunk`.
+        DataError, OutputError: see `unplug.sdk.forgetting.unlearning.adopt_trunk`.
+    """
+    from unplug.plugins import ADOPTED, ONNX, Adopted
+    from unplug.sdk.forgetting.tasks import TrunkOrder, check_new, check_trunk
+    from unplug.sdk.forgetting.unlearning import adopt_trunk as adopt_features
+    from unplug.sdk.learning.data import load_dataset
+    from unplug.sdk.learning.training import PUBLIC, Recipe
+
+    side = image_size if isinstance(data, str) else data.size
+    borders = None if edges is None else tuple(map(float, edges))
+    recipe = Recipe(size=ADOPTED, image_size=side, dropout=0.0, edges=borders)
+    check_new(Path(out))
+    kind, _, file = factory.partition(":")
+    if kind == ONNX:
+        factory, weights = f"{ONNX}:graph", file
+    adopted = Adopted(factory=factory, arguments=dict(arguments or {}), mean=mean, std=std)
+    order = TrunkOrder(
+        adopted=adopted,
+        image_size=side,
+        layer=features,
+        answer=answer,
+        weights=None if weights is None else Path(weights),
+    )
+    model = check_trunk(order)
+    read = partial(load_dataset, size=side, on_bad=on_bad, show=show)
+    if isinstance(data, str):
+        data = read(data)
+    if isinstance(trained_on, str) and trained_on != PUBLIC:
+        trained_on = data if trained_on == data.spec else read(trained_on)
+    shared: Any = {"seed": seed, "device": _device(device), "show": show}
+    return adopt_features(model, data, recipe, Path(out), trained_on=trained_on, **shared)
 
 
 @settled

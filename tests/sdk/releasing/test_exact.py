@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.graphs import SIDE, graph
 
 from unplug.core import InputError, read_json
 from unplug.plugins import load_checkpoint
+from unplug.sdk import journey
 from unplug.sdk.forgetting.unlearning import ClosedForm, Shards
 from unplug.sdk.learning.data import load_dataset, make_split
-from unplug.sdk.learning.training import Recipe
+from unplug.sdk.learning.training import PUBLIC, Recipe
 from unplug.sdk.releasing import release
 from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.gates_forgetting import Equality
@@ -116,3 +118,34 @@ def test_one_picture_is_forgotten_and_ships_on_equality(
     attacked = read_json(tmp_path / "work" / "audit.json")["models"]
     assert all("loss" in model["attacks"] for model in attacked)
     verify_bundle(full.bundle)
+
+
+def test_a_trunk_of_somebody_else_ships_too(tmp_path: Path) -> None:
+    """An ONNX file with our head, signed; other targets are refused before anything is made."""
+    trunk = journey.adopt_trunk(
+        graph(tmp_path / "theirs.onnx"),
+        load_dataset("synth:n=300,subjects=300,seed=2", SIDE, show=False),
+        features="features",
+        answer=True,
+        trained_on=PUBLIC,
+        out=tmp_path / "trunk",
+        show=False,
+    )
+    personal = load_dataset("synth:n=90,subjects=45,seed=1", SIDE, show=False)
+    split, recipe = make_split(personal, seed=0), Recipe(size="adopted", image_size=SIDE)
+    original = ClosedForm(random_features=32).train(
+        personal, split, recipe, tmp_path / "age", trunk=trunk, device=CPU, show=False
+    )
+    for target, bundle in (("litert", None), ("onnx", tmp_path / "age.unplug")):
+        place = tmp_path / f"{target}.unplug" if bundle is None else bundle
+        config = replace(QUICK, method=None, targets=(target,), rounding=False)
+        call = (original, personal, split.train[:1], place, tmp_path / f"work-{target}", config)
+        if bundle is None:
+            with pytest.raises(InputError, match="Export it to onnx alone"):
+                release(*call, device=CPU, say=lambda _line: None, show=False)
+            assert not place.exists()
+            continue
+        done = release(*call, device=CPU, say=lambda _line: None, show=False)
+        gates = {gate["name"]: gate for gate in done.summary["gates"]}
+        assert gates["equality"]["value"] == 0.0 and gates["equality"]["passed"]
+        assert verify_bundle(done.bundle).lineage.method == "closed-form"

@@ -1,5 +1,5 @@
-"""ONNX: by PyTorch's own exporter, static batch of one; float16 inside with float32 at the edges,
-int8 by onnxruntime.
+"""ONNX: by PyTorch's own exporter, or a graph of somebody else with our head; static batch of one;
+float16 inside with float32 at the edges, int8 by onnxruntime.
 """
 
 from __future__ import annotations
@@ -31,22 +31,10 @@ class Onnx:
 
     def prepare(self, source: TargetSource) -> Any:
         """Converts the checkpoint to the fp32 graph that every precision starts from."""
-        import torch
+        from .onnx_joined import joined, onnx_trunk
 
-        from .wrappers import Positional, examples
-
-        program = torch.onnx.export(
-            Positional(source),
-            examples(source),
-            dynamo=True,
-            opset_version=OPSET,
-            input_names=[tensor.name for tensor in source.iospec.inputs],
-            output_names=[tensor.name for tensor in source.iospec.outputs],
-            verbose=False,
-        )
-        if program is None:
-            raise TypeError("torch.onnx.export returned no program")
-        proto = clean(program.model_proto)
+        trunk = onnx_trunk(source.model)
+        proto = clean(exported(source) if trunk is None else joined(source, trunk))
         proto.graph.doc_string = source.description
         for key, value in source.facts.items():
             proto.metadata_props.add(key=key, value=value)
@@ -74,6 +62,26 @@ class Onnx:
         graph.metadata_props.extend(told)
         onnx.checker.check_model(graph, full_check=True)
         onnx.save(graph, str(path))
+
+
+def exported(source: TargetSource) -> Any:
+    """What PyTorch's exporter makes of a model."""
+    import torch
+
+    from .wrappers import Positional, examples
+
+    program = torch.onnx.export(
+        Positional(source),
+        examples(source),
+        dynamo=True,
+        opset_version=OPSET,
+        input_names=[tensor.name for tensor in source.iospec.inputs],
+        output_names=[tensor.name for tensor in source.iospec.outputs],
+        verbose=False,
+    )
+    if program is None:
+        raise TypeError("torch.onnx.export returned no program")
+    return program.model_proto
 
 
 def clean(proto: Any) -> Any:

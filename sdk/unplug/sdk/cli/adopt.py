@@ -50,6 +50,20 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="Argument for the factory; may be repeated.",
 )
+@click.option(
+    "--trunk", is_flag=True, help="Make it the frozen trunk of an exact design: train --trunk."
+)
+@click.option(
+    "--features", metavar="LAYER", help="Layer whose output is the features of a trunk; see docs."
+)
+@click.option(
+    "--answer", is_flag=True, help="Let the head of a trunk see the network's answer too."
+)
+@click.option(
+    "--trained-on",
+    metavar="SPEC",
+    help='Data that trained a trunk, or the words "public weights".',
+)
 @computing
 @command
 def adopt(
@@ -63,6 +77,10 @@ def adopt(
     mean: str,
     std: str,
     pairs: tuple[str, ...],
+    trunk: bool,
+    features: str | None,
+    answer: bool,
+    trained_on: str | None,
     common: Common,
     **options: Any,
 ) -> Outcome:
@@ -72,26 +90,44 @@ def adopt(
     code of yours: calling this command says that it may run here. The network takes pictures (B, 3, H, W) and
     answers one logit an age group. Nobody but you knows who trained it, so --weights needs --split
     (or data with official parts). The recipe's options say how it would be trained again.
+
+    With --trunk it becomes the frozen trunk of an exact design; FACTORY may then be onnx:FILE.
+    --data are pictures that nobody may withdraw, and --trained-on says who trained it.
     """
     from unplug.sdk.learning.data import load_split
     from unplug.sdk.learning.training import Recipe, parse_edges
 
-    done = journey.adopt(
-        factory,
-        spec,
-        out=out,
-        weights=weights,
-        split=None if split_file is None else load_split(split_file),
-        edges=None if edges is None else parse_edges(edges),
-        mean=_three("--mean", mean),
-        std=_three("--std", std),
-        arguments={name: _value(text) for name, text in settings(pairs).items()},
-        on_bad=on_bad,
-        say=common.say,
+    shared: dict[str, Any] = {
+        "out": out,
+        "weights": weights,
+        "edges": None if edges is None else parse_edges(edges),
+        "mean": _three("--mean", mean),
+        "std": _three("--std", std),
+        "arguments": {name: _value(text) for name, text in settings(pairs).items()},
+        "on_bad": on_bad,
         **common.shared,
-        **given(Recipe, options),
-    )
+    }
+    recipe = given(Recipe, options)
+    if trunk:
+        if trained_on is None:
+            fix = 'Give --trained-on the data that did, or the words "public weights"'
+            raise InputError("--trunk", "it is not said who trained the network", fix)
+        side = {name: recipe[name] for name in ("image_size",) if name in recipe}
+        more: Any = {"features": features or "", "answer": answer, "trained_on": trained_on}
+        return _trunk_told(journey.adopt_trunk(factory, spec, **more, **side, **shared), out)
+    if features or answer or trained_on:
+        raise InputError("--features, --answer, --trained-on", "a trunk has them", "Add --trunk")
+    split = None if split_file is None else load_split(split_file)
+    done = journey.adopt(factory, spec, split=split, say=common.say, **shared, **recipe)
     return _told(done, factory, out)
+
+
+def _trunk_told(done: Checkpoint, out: Path) -> Outcome:
+    notes = done.record["adopted"]["notes"]
+    lines = [f"saved {out}: a trunk of {done.model.channels} features"]
+    value = {"out": str(out), "sha256": done.sha256, "features": done.model.channels}
+    lines += [f"note: {note}" for note in notes]
+    return Outcome(value=value | {"notes": notes}, text="\n".join(lines))
 
 
 def _told(done: Checkpoint, factory: str, out: Path) -> Outcome:

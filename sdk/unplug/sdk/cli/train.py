@@ -101,7 +101,7 @@ def age(
     Samples are split by subject where subjects are known. The state is saved after every epoch: run
     the same command again after a kill and it goes on, to the same weights.
     """
-    from unplug.plugins import load_checkpoint
+    from unplug.plugins import load_checkpoint, read_config
     from unplug.sdk.forgetting.unlearning import check_design
     from unplug.sdk.learning.data import load_dataset
     from unplug.sdk.learning.training import Recipe, parse_edges
@@ -111,7 +111,10 @@ def age(
     chosen = given(Recipe, recipe)
     if edges is not None:
         chosen["edges"] = parse_edges(edges)
-    ready = load_checkpoint(trunk, expect="age") if trunk else None
+    ready = None
+    if trunk is not None:
+        kind = "age-trunk" if read_config(trunk)[0] == "age-trunk" else "age"
+        ready = load_checkpoint(trunk, expect=kind)
     if ready is not None:
         chosen["image_size"] = ready.model.image_size
     asked = Recipe(**chosen)

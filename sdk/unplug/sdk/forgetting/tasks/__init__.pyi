@@ -2,6 +2,7 @@ from .adopting import adopt as adopt
 from .adopting import check_new as check_new
 from .age import AGE_SCALE as AGE_SCALE
 from .age import AgeTask as AgeTask
+from .age import group_centers as group_centers
 from .age import soft_groups as soft_groups
 from .age_training import train_age as train_age
 from .classes import ClassTask as ClassTask
@@ -15,3 +16,5 @@ from .plugin import PluginTask as PluginTask
 from .stored import TASKS as TASKS
 from .stored import StoredTask as StoredTask
 from .stored import task_of as task_of
+from .trunk_check import TrunkOrder as TrunkOrder
+from .trunk_check import check_trunk as check_trunk

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from unplug.core import (
 )
 from unplug.plugins import (
     ADOPTED,
+    AGE_EDGES,
     Adopted,
     AgePredictor,
     Normalized,
@@ -97,12 +98,13 @@ def check_network(
             it, or does not learn; says which layer is suspect.
         CheckpointError: the weights are a pickle, or not this network's.
     """
-    model = _built(adopted, image_size, edges)
+    model = built(adopted, image_size, edges)
     if weights is not None:
         # asked first: of a network that answers in another form no weights fit
-        _Asked(adopted, model, CPU).answers()
-        _load(model, weights)
-    asked = _Asked(adopted, model, device)
+        Asked(adopted, model, CPU).answers()
+        assert model.network is not None
+        load_inner(model.network.inner, weights)
+    asked = Asked(adopted, model, device)
     asked.answers_each_picture()
     asked.answers_logits()
     notes = [*asked.unusual(), *asked.learns()]
@@ -111,15 +113,17 @@ def check_network(
             f"it computes in contiguous memory, for it does not take channels-last ({why})"
         )
         state = model.state_dict()
-        model = _built(replace(adopted, contiguous=True), image_size, edges)
+        model = built(replace(adopted, contiguous=True), image_size, edges)
         model.load_state_dict(state)
     return FirstCheck(model=model, notes=tuple(notes))
 
 
-def _load(model: AgePredictor, weights: Path) -> None:
-    assert model.network is not None
+def load_inner(network: nn.Module, weights: Path) -> None:
+    """Fills a network of others from safetensors with its own names; `CheckpointError` says how to
+    save them.
+    """
     try:
-        load_weights(model.network.inner, weights)
+        load_weights(network, weights)
     except CheckpointError as error:
         fix = (
             "Save the state dict of just this network: "
@@ -147,7 +151,6 @@ def check_and_trust(
         ConversionError: it took more memory or time than it may, or ended its process.
         OutputError: the list of what may run here cannot be written.
     """
-    memory = memory_for(*() if weights is None or not weights.is_file() else (weights,))
     values = {
         "adopted": adopted.to_dict(),
         "image_size": image_size,
@@ -155,16 +158,35 @@ def check_and_trust(
         "device": str(device),
         "weights": None if weights is None else str(weights.absolute()),
     }
+    in_child(f"{__name__}:check_apart", adopted, values, weights)
+
+
+def in_child(
+    function: str, adopted: Adopted, values: Mapping[str, Any], weights: Path | None
+) -> Reply:
+    """Calls a function that checks a network, in a process of its own; code that passed may run
+    here from then on.
+
+    Args:
+        function: ``module:function`` of the child.
+        adopted, weights: the network, which bound its memory and name it in errors.
+        values: the function's.
+
+    Raises:
+        InputError, ConversionError, OutputError: see `check_and_trust`.
+    """
+    memory = memory_for(*() if weights is None or not weights.exists() else (weights,))
     bounds: Any = {"memory": memory, "timeout": seconds_for(0, CHECK_SECONDS)}
     with Child({"PYTHONPATH": os.pathsep.join(search_path())}) as child:
         try:
-            child.call(f"{__name__}:check_apart", values, what=_what(adopted), **bounds)
+            reply = child.call(function, dict(values), what=_what(adopted), **bounds)
         except InputError as error:
             if out_of_memory(error.why):
                 raise InputError(error.what, error.why, explain_memory(memory)) from error
             raise
     if adopted.is_code:
         trust(adopted.call)
+    return reply
 
 
 def check_apart(job: Job) -> Reply:
@@ -182,12 +204,16 @@ def check_apart(job: Job) -> Reply:
     return Reply(values={})
 
 
-def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePredictor:
+def built(adopted: Adopted, image_size: int, edges: Sequence[float] = AGE_EDGES) -> AgePredictor:
     """A predictor with the weights that its network begins with, which can be built again from what
-    a checkpoint holds.
+    a checkpoint holds; over a trunk with one random feature.
     """
     model = AgePredictor(
-        size=ADOPTED, image_size=image_size, age_edges=edges, network=adopted.to_dict()
+        size=ADOPTED,
+        image_size=image_size,
+        age_edges=edges,
+        network=adopted.to_dict(),
+        random_features=int(adopted.tap is not None),
     )
     what, named = _what(adopted), list(model.named_parameters())
     if lazy := [name for name, parameter in named if is_lazy(parameter)]:
@@ -195,7 +221,7 @@ def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePred
         raise InputError(what, why, "Give its layers their sizes (Linear for LazyLinear, ...)")
     try:
         with torch.device("meta"):
-            adopted.build(model.groups)
+            adopted.build(model.groups if adopted.tap is None else adopted.tap.size)
     except InputError as error:
         why = (
             "a checkpoint's size is checked without memory (on torch's device meta), where "
@@ -210,7 +236,7 @@ def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePred
     try:
         copy.deepcopy(model)
     except Exception as error:
-        why = f"it cannot be copied ({_told(error)})"
+        why = f"it cannot be copied ({told(error)})"
         raise InputError(what, why, "Keep tensors as parameters or buffers alone") from error
     return model
 
@@ -219,14 +245,20 @@ def _what(adopted: Adopted) -> str:
     return f"network {adopted.factory}"
 
 
-class _Asked:
-    """A copy of one network, its pictures and what it answers."""
+class Asked:
+    """A copy of one network, its pictures and what it answers.
 
-    def __init__(self, adopted: Adopted, model: AgePredictor, device: torch.device) -> None:
+    Args:
+        adopted: how it is built.
+        model: ``network`` is asked, with ``groups`` answers of pictures of ``image_size``.
+        device: where it computes.
+    """
+
+    def __init__(self, adopted: Adopted, model: Any, device: torch.device) -> None:
         self.what, self.device = _what(adopted), device
         self.size, self.groups = model.image_size, model.groups
         assert model.network is not None
-        self.network = copy.deepcopy(model.network).to(device)
+        self.network: Any = copy.deepcopy(model.network).to(device)
         self.image_BCHW = self._pictures(self.size)
         self.answer_BG = torch.empty(0)
 
@@ -362,7 +394,7 @@ class _Asked:
             try:
                 self._backward(answer_BG)
             except Exception as error:
-                why = f"its gradients cannot be computed: {_told(error)}"
+                why = f"its gradients cannot be computed: {told(error)}"
                 raise self.refuse(why, "Train it once in plain PyTorch") from error
         handle.remove()
         for name, parameter in network.named_parameters():
@@ -386,14 +418,14 @@ class _Asked:
                 if isinstance(value, Tensor) and value.grad_fn is not None
             ]
             why = (
-                f"it keeps what it computed of pictures ({kept[0] if kept else _told(error)}), so "
+                f"it keeps what it computed of pictures ({kept[0] if kept else told(error)}), so "
                 "it cannot be copied"
             )
             raise self.refuse(why, "Keep nothing between calls, or detach() it") from error
 
     def channels_last(self) -> str:
         """Why the network does not take channels-last memory, or nothing."""
-        other = copy.deepcopy(self.network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        other = copy.deepcopy(self.network).to(memory_format=torch.channels_last)
         image_BCHW = self.image_BCHW.contiguous(memory_format=torch.channels_last)
         try:
             plain = self._gradient(self.network, self.image_BCHW)
@@ -401,7 +433,7 @@ class _Asked:
             same = all(_alike(one, two) for one, two in pairs)
             self._backward(other.train()(image_BCHW))
         except Exception as error:  # noqa: BLE001 (contiguous memory it takes: the same was asked there)
-            return _told(error)
+            return told(error)
         return "" if same else "its answers or gradients are others there"
 
     def _gradient(self, network: Normalized, image_BCHW: Tensor) -> list[Tensor]:
@@ -425,7 +457,7 @@ class _Asked:
         try:
             answer = network(image_BCHW)
         except Exception as error:
-            why = f"on pictures of {self.size} pixels{when} it raised {_told(error)}"
+            why = f"on pictures of {self.size} pixels{when} it raised {told(error)}"
             fix = "Let it take any number of pictures" if when else self._way_out()
             raise self.refuse(why, fix) from error
         count = len(image_BCHW)
@@ -542,6 +574,6 @@ def _inner(name: str) -> str:
     return name.removeprefix("network.").removeprefix("inner.")
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
     """An exception of other people's code, in one line of bounded length."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:200]

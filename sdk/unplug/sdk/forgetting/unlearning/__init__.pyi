@@ -16,6 +16,7 @@ from .design import check_design_request as check_design_request
 from .design import design_of as design_of
 from .design import learned_by_design as learned_by_design
 from .design import request_price as request_price
+from .designs.adopting import adopt_trunk as adopt_trunk
 from .designs.closed_form import ClosedForm as ClosedForm
 from .designs.closed_form import device_head as device_head
 from .designs.shards import Shards as Shards

@@ -1,8 +1,10 @@
 from .augment import augment_as_drawn as augment_as_drawn
 from .augment import draw_augment as draw_augment
 from .augment import through as through
+from .card import PUBLIC as PUBLIC
 from .card import front_matter as front_matter
 from .card import model_card as model_card
+from .card import trained_words as trained_words
 from .device import autocast as autocast
 from .device import describe_device as describe_device
 from .device import pick_device as pick_device

@@ -15,6 +15,9 @@ HUB_ID = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 UNPUBLISHED = ("synth", "canaries", "csv", "imagefolder", "captions", "webdataset")
 """Kinds of data that are no data set with a name of its own."""
 
+PUBLIC = "public weights"
+"""What is said of a trunk of which nobody here knows whose pictures trained it."""
+
 _CARD = """\
 {front}# {title} ({role})
 
@@ -105,9 +108,29 @@ def model_card(record: dict[str, Any]) -> str:
             "title": title,
             "rows": "\n".join(rows),
             "settings": settings,
-            "forgotten": _forgotten(record),
+            "forgotten": _trunk(record) + _forgotten(record),
         }
     )
+
+
+def trained_words(whose: Mapping[str, Any] | str) -> str:
+    """Who trained an adopted trunk, as its record's ``trained_on`` says.
+
+    Example:
+        >>> trained_words({"spec": "csv:a.csv", "samples": 3}), trained_words(PUBLIC)
+        ('`csv:a.csv` (3 samples)', 'public weights (nobody here knows whose pictures those saw)')
+    """
+    if isinstance(whose, str):
+        return f"{whose} (nobody here knows whose pictures those saw)"
+    return f"`{whose['spec']}` ({whose['samples']} samples)"
+
+
+def _trunk(record: dict[str, Any]) -> str:
+    trunk = record.get("design", {}).get("trunk", {})
+    if "trained_on" not in trunk:
+        return ""
+    words = trained_words(trunk["trained_on"])
+    return f"\nIts trunk, `{trunk['adopted']['factory']}`, was trained on {words} and forgets nobody.\n"
 
 
 def _forgotten(record: dict[str, Any]) -> str:

@@ -23,12 +23,14 @@ from torch import Tensor
 from unplug.core import CheckpointError, DataError, InputError, one_writer, sha256_file, versions
 from unplug.plugins import DESIGN_STATE, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.drawing.inference import GRIDS
+from unplug.sdk.forgetting.tasks import group_centers
 from unplug.sdk.learning.data import (
     Dataset,
     Split,
     fitting,
     keyed,
     keyed_names,
+    opened_again,
     opened_names,
     split_for,
 )
@@ -37,6 +39,7 @@ from unplug.sdk.learning.training import (
     Recipe,
     check_place,
     describe_device,
+    edges_of,
     model_card,
     predict,
     recipe_of,
@@ -177,7 +180,8 @@ class OverTrunk(ABC, Generic[K]):
             recipe: the recipe of the trunk, if one is trained here, into ``NAME-trunk`` next to
                 `out`.
             out: checkpoint folder.
-            trunk: an ordinary age predictor; None trains one on `trunk_data`.
+            trunk: an ordinary age predictor, or one of `adopt_trunk`; None trains one on
+                `trunk_data`.
             trunk_data: the data that the trunk was trained on, with nobody of `dataset`; None loads
                 the data that the trunk's record names.
             seed: the seed of everything random, and of a trunk that is trained here.
@@ -187,7 +191,7 @@ class OverTrunk(ABC, Generic[K]):
 
         Raises:
             InputError: neither a trunk nor data for one.
-            CheckpointError: the trunk is not an ordinary age predictor, or has no record.
+            CheckpointError: the trunk is neither, or has no record.
             DataError: somebody is in both sets of data, other data than the trunk's, a sample
                 without an age.
         """
@@ -377,29 +381,16 @@ class OverTrunk(ABC, Generic[K]):
         """The network with nobody in it, the facts that forgetting needs and the state: of the
         trunk's data alone.
         """
-        ordinary = trunk.model
-        if trunk.model_type != "age" or ordinary.lift is not None or ordinary.network is not None:
-            why = "a trunk is an ordinary age predictor, and this is none"
-            raise CheckpointError(str(trunk.path), why, "Give another")
-        model = AgePredictor(
-            size=ordinary.size,
-            image_size=ordinary.image_size,
-            age_edges=ordinary.age_edges,
-            age_centers=ordinary.age_centers.tolist(),
-            random_features=self.width,
-        ).eval()
-        weights = model.state_dict()
-        over = {
-            name: weights[name] for name in weights if name.startswith(("lift.", "classifier."))
-        }
-        model.load_state_dict(ordinary.state_dict() | over)
-        model = model.to(device)
+        model = _over(trunk, trunk_data, self.width).to(device)
         known = consented(model, trunk, trunk_data, device, show=show)
         facts, kept = self.begin(model, known, seed)
+        elsewhere = {
+            name: trunk.record[name] for name in ("trained_on", "adopted") if name in trunk.record
+        }
         told = {
             "grid": known.grid,
             "trunk_sha256": trunk_sha256(model, self.own),
-            "trunk": {"sha256": trunk.sha256, "data": trunk.record.get("data", {})},
+            "trunk": elsewhere | {"sha256": trunk.sha256, "data": trunk.record.get("data", {})},
         }
         return model, told | facts, kept
 
@@ -415,6 +406,30 @@ class OverTrunk(ABC, Generic[K]):
             why = f"its unplug.json does not describe the design {self.name} ({what})"
             raise CheckpointError(str(checkpoint.path), why, RESTORE)
         return dict(facts)
+
+
+def _over(trunk: Checkpoint, trunk_data: Dataset, width: int) -> AgePredictor:
+    """A predictor with `width` features over a trunk's weights; `CheckpointError` of other models."""
+    given = trunk.model
+    made: dict[str, Any] = {"size": given.size, "image_size": given.image_size}
+    if trunk.model_type == "age-trunk" and given.adopted is not None:
+        edges = edges_of(trunk_data, recipe_of(trunk).edges)
+        split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
+        seen = to_tensors(trunk_data, split.retain, edges, torch.device("cpu"))
+        centers = group_centers(seen.age_N, seen.group_N, edges)
+        made |= {"network": given.adopted.to_dict()}
+    elif trunk.model_type == "age" and given.lift is None and given.network is None:
+        edges, centers = given.age_edges, given.age_centers.tolist()
+    else:
+        why = "a trunk is an ordinary age predictor or of `unplug adopt --trunk`, and this is none"
+        raise CheckpointError(str(trunk.path), why, "Give another")
+    model = AgePredictor(**made, age_edges=edges, age_centers=centers, random_features=width).eval()
+    weights = model.state_dict()
+    own = ("lift.", "classifier.", "age_centers")
+    over = {name: weights[name] for name in weights if name.startswith(own)}
+    theirs = {name: value for name, value in given.state_dict().items() if name in weights}
+    model.load_state_dict({**theirs, **over})
+    return model
 
 
 def _saved(

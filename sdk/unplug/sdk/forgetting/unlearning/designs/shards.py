@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,7 +25,7 @@ from unplug.sdk.learning.training import seeded
 
 from ..shards import ShardPlan
 from .over_trunk import Kept, OverTrunk
-from .trunk import Consented, TrunkRows
+from .trunk import Consented, TrunkRows, threads
 
 BATCH, WEIGHT_DECAY = 32, 1e-2
 MIDDLE, SPREAD = 40.0, 25.0
@@ -159,7 +158,7 @@ class Shards(OverTrunk[Tails]):
             spread_C=spread_C,
             after_SRP=start_P.expand(self.shards, self.slices, -1),
         )
-        with _one_thread():
+        with threads(1):
             keys = [(seed, epoch) for epoch in range(self.epochs)]
             warm_P = self._stage(start_P, *self._inputs(model, kept, consented.seen), keys)
         # a shard without people says what the warm tail says
@@ -312,7 +311,7 @@ class Shards(OverTrunk[Tails]):
         """
         stages = plan.epochs(self.epochs)
         position = {name: index for index, name in enumerate(rows.ids)}
-        with _one_thread():
+        with threads(1):
             for shard, first in sorted(shards.items()):
                 inside = sorted(name for name, place in kept.place.items() if place[0] == shard)
                 tail_P = kept.warm_P if first == 0 else kept.after_SRP[shard, first - 1]
@@ -373,16 +372,3 @@ def _tail(channels: int, hidden: int, groups: int) -> Any:
         nn.ReLU(),
         nn.utils.skip_init(nn.Linear, hidden, groups + 1),
     )
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """How sums are split among threads decides their last bits, and a refit may run on a busier
-    machine.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -7,7 +7,8 @@ Shapes: N samples, C pooled channels.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,8 @@ def ready_trunk(
             raise CheckpointError(str(trunk.path), why, "Give `trunk_data` as well")
         trunk_data = load_again(spec, side, trunk.record, show=show)
     check_apart(personal, trunk_data)
+    if trunk is not None and isinstance(seen := trunk.record.get("trained_on"), dict):
+        check_apart(personal, load_again(seen["spec"], side, {"data": seen}, show=show))
     if trunk is None:
         split = make_split(trunk_data, seed=seed, validation=0.1, test=0.1)
         place = out.with_name(f"{out.name}-trunk")
@@ -213,6 +216,19 @@ def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor
             rows.append(model.pooled(data.batch(index_B).image_BCHW).double().cpu())
             bar.update(min(BATCH, len(data) - start))
     return torch.cat(rows)[: len(data)]
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """How sums are split among threads decides their last bits, and a refit may run on a busier
+    machine.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def trunk_sha256(model: AgePredictor, own: Sequence[str]) -> str:

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from unplug.core import IOSpec, TensorSpec, write_json
 
-from .age import AgePredictor, face_spec, pooled
+from .age import AgePredictor, face_spec
 from .age_sizes import SIZES
 from .checkpoint import WEIGHTS
+from .picture_model import pooled
 
 
 class AgeTrunk(nn.Module):

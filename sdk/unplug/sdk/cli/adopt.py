@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     metavar="A,B,...",
     help="Borders of its age groups in years, or yearly (0,1,...,100); default: ours.",
 )
+@click.option(
+    "--classes",
+    is_flag=True,
+    help="It answers the labels of the data, one logit each in alphabetical order, and no ages.",
+)
 @option("--mean", default="0.5,0.5,0.5", help="It sees (RGB in [0, 1] - mean) / std.")
 @option("--std", default="0.5,0.5,0.5", help="See --mean.")
 @click.option(
@@ -60,26 +65,30 @@ def adopt(
     weights: Path | None,
     split_file: Path | None,
     edges: str | None,
+    classes: bool,
     mean: str,
     std: str,
     pairs: tuple[str, ...],
     common: Common,
     **options: Any,
 ) -> Outcome:
-    """Make a network of your own an age predictor that every command works on.
+    """Make a network of your own an age predictor or a classifier that every command works on.
 
     FACTORY is timm:NAME, torchvision:NAME, or package.module:factory or ./FILE.py:factory, which is
     code of yours: calling this command says that it may run here. The network takes pictures (B, 3, H, W) and
-    answers one logit an age group. Nobody but you knows who trained it, so --weights needs --split
-    (or data with official parts). The recipe's options say how it would be trained again.
+    answers one logit an age group, or with --classes one a label. Nobody but you knows who trained
+    it, so --weights needs --split (or data with official parts). The recipe's options say how it would be trained again.
     """
     from unplug.sdk.learning.data import load_split
     from unplug.sdk.learning.training import Recipe, parse_edges
 
+    if classes and edges is not None:
+        raise InputError("--edges", "they are borders of ages", "Leave them out with --classes")
     done = journey.adopt(
         factory,
         spec,
         out=out,
+        task="classes" if classes else "age",
         weights=weights,
         split=None if split_file is None else load_split(split_file),
         edges=None if edges is None else parse_edges(edges),
@@ -95,14 +104,17 @@ def adopt(
 
 
 def _told(done: Checkpoint, factory: str, out: Path) -> Outcome:
+    import torch
+
+    from unplug.sdk.forgetting.tasks import task_of
     from unplug.sdk.learning.training import split_of
 
+    task = task_of(done, device=torch.device("cpu"))
     metrics, notes = done.record["metrics"], done.record["adopted"]["notes"]
     count = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [f"saved {out}: {factory}, {count / 1e6:.2f} M parameters"]
     lines += [
-        f"{name:<11}{row['n']:>6} samples  MAE {row['mae']:5.2f} years"
-        for name, row in metrics.items()
+        f"{name:<11}{row['n']:>6} samples  {task.describe(row)}" for name, row in metrics.items()
     ]
     lines += [f"note: {note}" for note in notes]
     value = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +39,9 @@ from unplug.plugins import (
     ADOPTED,
     Adopted,
     AgePredictor,
+    Classifier,
     Normalized,
+    PictureModel,
     first_answer,
     load_weights,
     search_path,
@@ -68,7 +70,7 @@ class FirstCheck:
         notes: notes for its owner, a sentence each.
     """
 
-    model: AgePredictor
+    model: PictureModel
     notes: tuple[str, ...]
 
 
@@ -76,7 +78,7 @@ class FirstCheck:
 def check_network(
     adopted: Adopted,
     image_size: int,
-    edges: Sequence[float],
+    answers: Mapping[str, Any],
     *,
     weights: Path | None = None,
     device: torch.device = CPU,
@@ -87,7 +89,8 @@ def check_network(
     Args:
         adopted: how the network is built.
         image_size: side of the pictures in pixels.
-        edges: G + 1 age-group borders in years.
+        answers: the meaning of its answers, ``age_edges`` (G + 1 borders in years) or ``classes`` (G
+            names).
         weights: safetensors of the trained network, with its own names of tensors; None leaves the
             weights that it begins with.
         device: the device to test on.
@@ -97,7 +100,7 @@ def check_network(
             it, or does not learn; says which layer is suspect.
         CheckpointError: the weights are a pickle, or not this network's.
     """
-    model = _built(adopted, image_size, edges)
+    model = _built(adopted, image_size, answers)
     if weights is not None:
         # asked first: of a network that answers in another form no weights fit
         _Asked(adopted, model, CPU).answers()
@@ -111,12 +114,12 @@ def check_network(
             f"it computes in contiguous memory, for it does not take channels-last ({why})"
         )
         state = model.state_dict()
-        model = _built(replace(adopted, contiguous=True), image_size, edges)
+        model = _built(replace(adopted, contiguous=True), image_size, answers)
         model.load_state_dict(state)
     return FirstCheck(model=model, notes=tuple(notes))
 
 
-def _load(model: AgePredictor, weights: Path) -> None:
+def _load(model: PictureModel, weights: Path) -> None:
     assert model.network is not None
     try:
         load_weights(model.network.inner, weights)
@@ -131,7 +134,7 @@ def _load(model: AgePredictor, weights: Path) -> None:
 def check_and_trust(
     adopted: Adopted,
     image_size: int,
-    edges: Sequence[float],
+    answers: Mapping[str, Any],
     *,
     weights: Path | None = None,
     device: torch.device = CPU,
@@ -140,7 +143,7 @@ def check_and_trust(
     may run here from then on.
 
     Args:
-        adopted, image_size, edges, weights, device: see `check_network`.
+        adopted, image_size, answers, weights, device: see `check_network`.
 
     Raises:
         InputError, CheckpointError: see `check_network`; nothing is trusted then.
@@ -151,7 +154,7 @@ def check_and_trust(
     values = {
         "adopted": adopted.to_dict(),
         "image_size": image_size,
-        "edges": list(edges),
+        "answers": dict(answers),
         "device": str(device),
         "weights": None if weights is None else str(weights.absolute()),
     }
@@ -175,19 +178,20 @@ def check_apart(job: Job) -> Reply:
         check_network(
             adopted,
             values["image_size"],
-            values["edges"],
+            values["answers"],
             device=torch.device(values["device"]),
             weights=None if values["weights"] is None else Path(values["weights"]),
         )
     return Reply(values={})
 
 
-def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePredictor:
+def _built(adopted: Adopted, image_size: int, answers: Mapping[str, Any]) -> PictureModel:
     """A predictor with the weights that its network begins with, which can be built again from what
     a checkpoint holds.
     """
-    model = AgePredictor(
-        size=ADOPTED, image_size=image_size, age_edges=edges, network=adopted.to_dict()
+    kind = Classifier if "classes" in answers else AgePredictor
+    model: PictureModel = kind(
+        size=ADOPTED, image_size=image_size, network=adopted.to_dict(), **answers
     )
     what, named = _what(adopted), list(model.named_parameters())
     if lazy := [name for name, parameter in named if is_lazy(parameter)]:
@@ -222,9 +226,13 @@ def _what(adopted: Adopted) -> str:
 class _Asked:
     """A copy of one network, its pictures and what it answers."""
 
-    def __init__(self, adopted: Adopted, model: AgePredictor, device: torch.device) -> None:
+    def __init__(self, adopted: Adopted, model: PictureModel, device: torch.device) -> None:
         self.what, self.device = _what(adopted), device
-        self.size, self.groups = model.image_size, model.groups
+        self.size, self.groups, self.classes = (
+            model.image_size,
+            model.groups,
+            isinstance(model, Classifier),
+        )
         assert model.network is not None
         self.network = copy.deepcopy(model.network).to(device)
         self.image_BCHW = self._pictures(self.size)
@@ -449,10 +457,17 @@ class _Asked:
             if isinstance(answer, Tensor)
             else f"{type(answer).__name__}{known}"
         )
-        why = f"it answers a picture{when} with {gave} where the borders make {self.groups} groups"
+        wanted = f"the data have {self.groups} classes"
+        if not self.classes:
+            wanted = f"the borders make {self.groups} groups"
+        why = f"it answers a picture{when} with {gave} where {wanted}"
         fix = (
-            "Give `edges` with one border more than it has answers; a network that says one number "
-            "has no groups to decide by"
+            "Give data with one class for each of its answers"
+            if self.classes
+            else (
+                "Give `edges` with one border more than it has answers; a network that says one number "
+                "has no groups to decide by"
+            )
         )
         return self.refuse(why, "Name its answer logits or out, or put it first" if known else fix)
 

@@ -89,8 +89,14 @@ WAYS = [
     Way(
         command=adopt,
         step=journey.adopt,
-        otherwise={"data": {"spec"}, "split": {"split_file"}, "arguments": {"pairs"}},
+        otherwise={
+            "data": {"spec"},
+            "split": {"split_file"},
+            "arguments": {"pairs"},
+            "task": {"classes"},
+        },
         config={"recipe": Recipe},
+        words={"trunk", "features", "answer", "trained_on"},
         python={"size", "dropout", "schedule", "loss", "smoothing"},
     ),
     Way(

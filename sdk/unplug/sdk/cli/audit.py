@@ -288,6 +288,8 @@ def _use(model: ModelAudit, report: AuditReport) -> dict[str, str]:
         row["test acc."] = f"{100 * test.accuracy.value:.1f} %"
     if test.mae is not None and forget.mae is not None:
         row |= {"test MAE": f"{test.mae.value:.2f}", "forget MAE": f"{forget.mae.value:.2f}"}
+    elif test.wrong is not None and forget.accuracy is not None:
+        row["forget acc."] = f"{100 * forget.accuracy.value:.1f} %"
     else:
         row |= {"test loss": f"{test.loss:.4f}", "forget loss": f"{forget.loss:.4f}"}
     moved = next((item.auc_shift for item in report.rounding if item.sha256 == model.sha256), {})

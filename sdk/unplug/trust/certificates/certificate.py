@@ -182,7 +182,7 @@ class AttackLine:
 
 @dataclass(frozen=True, kw_only=True)
 class UseLine:
-    """Error on people whom no model saw: years, or loss for a model without ages."""
+    """Error on people whom no model saw: years, share of wrong answers, or loss for a model without either."""
 
     who: Who
     error: Estimate

@@ -120,7 +120,7 @@ def release(
         config: see `ReleaseConfig`.
         say: called with one line a stage.
         signing: the signer and the release's place; None leaves it unsigned.
-        answering: which requests of a ledger it answers, which is then told of all that is done,
+        answering: the requests that it answers, and their ledger, which is told of all that is done,
             also of a gate that does not hold; see `recording`. None keeps no record.
         ledger: the ledger whose answered requests must stay forgotten; None takes that of
             `answering`.

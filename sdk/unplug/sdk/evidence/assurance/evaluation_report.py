@@ -330,7 +330,7 @@ def check_evaluation(report: EvaluationReport, where: str) -> None:
     rows than anybody reads.
 
     Raises:
-        ReportError: such a report.
+        ReportError: it is about no model, or its numbers do not fit together.
     """
     if not report.models:
         raise ReportError(

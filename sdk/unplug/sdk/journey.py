@@ -882,7 +882,7 @@ def release(
         task: the task of `original`, if it was opened already; `base` is not read then.
         gates: thresholds, fields of `unplug.sdk.releasing.Gates`; the budget is that of `config`.
         signing: the signer and the release's place: `unplug.trust.bundle.Signing`.
-        answering: which requests of which ledger it answers: `unplug.sdk.releasing.Answering`.
+        answering: the requests that it answers, and their ledger: `unplug.sdk.releasing.Answering`.
         ledger: the ledger whose answered requests must stay forgotten; None takes that of
             `answering`, else the one of this machine, where there is one.
         restart: drop unfinished trainings of an earlier run instead of continuing them.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unplug.core import is_there
 
 if TYPE_CHECKING:
-    from unplug.sdk.project import ProjectFolder, ProjectSettings
+    from unplug.sdk.project import Project, ProjectFolder, ProjectSettings
 
 DATA, MODEL, FILES = ("spec", "on_bad"), ("checkpoint",), ("targets", "precisions")
 TAKES: dict[str, tuple[str, ...]] = {
@@ -37,6 +37,18 @@ TAKES: dict[str, tuple[str, ...]] = {
     "bundle verify": ("trusted",),
 }
 """Command to those of its parameters that a project says something of."""
+
+
+def open_project() -> Project:
+    """The project around the current folder. Where there is none nothing slow is imported to say
+    so.
+    """
+    from unplug.sdk.project import ProjectFolder
+
+    ProjectFolder.open()
+    from unplug.sdk.project import Project
+
+    return Project.open()
 
 
 @contextlib.contextmanager

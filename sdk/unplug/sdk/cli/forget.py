@@ -9,7 +9,7 @@ import click
 
 from unplug.core import InputError, counted, seconds
 
-from .base import Common, Outcome, command, computing, folded, percent, settings
+from .base import Common, Outcome, command, computing, folded, settings
 from .forget_pack import drop_word, forget_pack
 from .options import (
     ON_BAD,
@@ -159,10 +159,6 @@ def _told(done: Checkpoint, task: StoredTask, out: Path) -> Outcome:
     lines = [
         f"saved {out}: {counted(facts['samples'], 'sample')} forgotten by {facts['method']} in "
         f"{seconds(cost['wall_s'])}{beside}",
-        folded(
-            f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} "
-            f"of retraining ({cost['retrain']['source']})"
-        ),
     ]
     if (slow := slow_clock(cost)) is not None:
         lines.append(folded(slow))

@@ -228,7 +228,7 @@ def traces(forget_file: Path) -> str:
 
 def cached(whose: str) -> str:
     """How decoded pictures are deleted, in a line."""
-    return f"Decoded pictures are kept in the cache: unplug cache purge {whose}"
+    return f"The cache keeps their decoded pictures until: unplug cache purge {whose}"
 
 
 faces_option = click.option(

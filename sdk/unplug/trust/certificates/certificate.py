@@ -215,7 +215,7 @@ class Evidence:
 
     Args:
         shown_by: see `Shown`.
-        beside: which models never saw them.
+        beside: the models that never saw them.
         attacks, use: numbers with intervals.
         unit: the unit of `use`.
         too_few: why no interval counts as showing anything, or null.

@@ -99,7 +99,7 @@ def people_of(
         dataset: loaded, at any size.
         splits: the splits of the trainings of all models that are judged; empty where nothing is
             known of them.
-        part: which set of a split of these data is asked for.
+        part: the set of the split that is asked for.
         training: the pictures of the other splits, see `training_data`.
         labelled: their labels are asked about, and no ages.
 

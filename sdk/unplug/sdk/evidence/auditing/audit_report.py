@@ -224,7 +224,7 @@ class ModelAudit:
 
     Args:
         name: how the report calls it.
-        role: which kind of model it is.
+        role: the kind of model.
         sha256: the SHA-256 of the weights or of the exported file.
         target, precision: the form of an artifact, else null.
         utility: the utility for each set (retain, forget, test).

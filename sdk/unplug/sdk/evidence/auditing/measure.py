@@ -104,7 +104,7 @@ def run_attacks(
         attacks: the attacks by name.
         models, references: the answers of models and references.
         names: the models' names, for reasons.
-        oracle: which model is the oracle.
+        oracle: the name of the oracle.
 
     Returns:
         Forget (F,) and unseen (U,) scores a model by attack, and why the attacks that are left out

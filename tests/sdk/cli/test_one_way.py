@@ -89,7 +89,12 @@ WAYS = [
     Way(
         command=adopt,
         step=journey.adopt,
-        otherwise={"data": {"spec"}, "split": {"split_file"}, "arguments": {"pairs"}},
+        otherwise={
+            "data": {"spec"},
+            "split": {"split_file"},
+            "arguments": {"pairs"},
+            "task": {"classes"},
+        },
         config={"recipe": Recipe},
         python={"size", "dropout", "schedule", "loss", "smoothing"},
     ),

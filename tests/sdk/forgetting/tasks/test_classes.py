@@ -218,33 +218,64 @@ def cifar(root: Path) -> None:
         (root / name).write_bytes(pickle.dumps(batch))
 
 
-@pytest.mark.long
-def test_cifar_through_the_whole_journey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, with no ledger and no key elsewhere."""
     monkeypatch.chdir(tmp_path)
     for variable in ("UNPLUG_LEDGER", "UNPLUG_KEY", "UNPLUG_LEDGER_KEY"):
         monkeypatch.delenv(variable, raising=False)
-    cifar(tmp_path / "cifar")
-    run(f"train classes --data cifar10:cifar {SMALL} --epochs 6 --out model")
-    assert load_checkpoint(tmp_path / "model").model.classes == ("airplane", "cat", "ship")
-    run("init --model model --data cifar10:cifar --name colours")
-    file = tmp_path / "unplug.toml"
-    text = file.read_text().replace(
-        "[evidence]", "bench-iterations = 3\nbench-repeats = 2\n\n[evidence]"
-    )
-    file.write_text(text.replace("# backups", "backups"))
-    name = load_checkpoint(tmp_path / "model").record["split"]["train"][0]
-    run(f"request add {name} --id T-1")
-    told = run(f"answer --yes {LENIENT}").output
+    return tmp_path
+
+
+@pytest.mark.long
+def test_cifar_to_a_bundle_that_says_labels(alone: Path) -> None:
+    cifar(alone / "cifar")
+    data = "--data cifar10:cifar"
+    run(f"train classes {data} {SMALL} --epochs 6 --out model")
+    assert load_checkpoint(alone / "model").model.classes == ("airplane", "cat", "ship")
+    name = load_checkpoint(alone / "model").record["split"]["train"][0]
+    (alone / "forget.txt").write_text(f"{name}\n")
+    told = run(
+        f"release model {data} --forget forget.txt --method retrain --to onnx --precision fp32"
+        " --out c.unplug"
+    ).output
     silent_about_ages(told)
-    (bundle,) = tmp_path.glob("**/*.unplug")
-    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert "holds equality" in told
+    manifest = json.loads((alone / "c.unplug/manifest.json").read_text())
     assert manifest["model_type"] == "classes"
-    assert manifest["postprocessing"] == {
-        "classes": ["airplane", "cat", "ship"],
-        "unit": "probability",
-    }
-    run(f"bundle verify {bundle} --trust keys/release.key.pub")
-    silent_about_ages((bundle / "README.md").read_text())
+    labels = {"classes": ["airplane", "cat", "ship"], "unit": "probability"}
+    assert manifest["postprocessing"] == labels
+    silent_about_ages((alone / "c.unplug/README.md").read_text())
+    run("bundle verify c.unplug")
+    Image.fromarray(draw(np.random.default_rng(0), (60, 90, 200))).save("sky.png")
+    (row,) = said("run c.unplug --image sky.png")["results"]
+    assert row["label"] in labels["classes"]
 
 
-LENIENT = ""
+def people(root: Path) -> None:
+    """Thirty people with two pictures each, of three classes, in a table."""
+    rng, lines = np.random.default_rng(0), ["path,label,subject"]
+    for number in range(60):
+        label = list(COLOURS)[number % 3]
+        Image.fromarray(draw(rng, COLOURS[label])).save(root / f"{number}.png")
+        lines.append(f"{number}.png,{label},person-{number // 2}")
+    (root / "table.csv").write_text("\n".join(lines))
+
+
+@pytest.mark.long
+def test_one_person_leaves_a_project_of_labels(alone: Path) -> None:
+    people(alone)
+    run(f"train classes --data csv:table.csv {SMALL} --epochs 3 --out model")
+    run("init --model model --data csv:table.csv --name colours")
+    file = alone / "unplug.toml"
+    fast = 'method = "retrain"\nbench-iterations = 3\nbench-repeats = 2\n\n[evidence]'
+    file.write_text(file.read_text().replace("[evidence]", fast).replace("# backups", "backups"))
+    first = load_checkpoint(alone / "model").record["split"]["train"][0]
+    run(f"request add person-{int(first.partition('.')[0]) // 2} --id T-1")
+    told = run("answer --yes").output
+    silent_about_ages(told)
+    assert "release 1 is current" in told
+    (letter,) = alone.glob("releases/answers/*/letter/answer.md")
+    silent_about_ages(letter.read_text())
+    (sheet,) = alone.glob("releases/answers/*/certificate/certificate.html")
+    silent_about_ages(re.sub(r"<(style|script)\b.*?</\1>", "", sheet.read_text(), flags=re.DOTALL))

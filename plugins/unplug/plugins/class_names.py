@@ -25,7 +25,7 @@ def check_classes(classes: Sequence[str], what: str = "classes") -> None:
         raise InputError(what, f"it has {len(classes):,} classes", fix)
     for name in classes:
         if not isinstance(name, str) or not 1 <= len(name) <= MAX_CLASS_NAME:
-            why = f"class {str(name)[:60]!r} is no text of 1 to {MAX_CLASS_NAME} letters"
+            why = f"class {str(name)[:60]!r} is not a text of 1 to {MAX_CLASS_NAME} letters"
             raise InputError(what, why, "Name it otherwise")
         if not name.isprintable():
             raise InputError(what, f"class {name[:60]!r} cannot be shown", "Name it otherwise")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DATA, MODEL, FILES = ("spec", "on_bad"), ("checkpoint",), ("targets", "precisions")
 TAKES: dict[str, tuple[str, ...]] = {
     "train age": DATA,
+    "train classes": DATA,
     "references": (*MODEL, *DATA),
     "forget": (*MODEL, *DATA),
     "certify": (*MODEL, *DATA),

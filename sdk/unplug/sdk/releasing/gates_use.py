@@ -5,7 +5,7 @@ oracle's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from unplug.sdk.evidence.auditing import Utility
@@ -26,13 +26,14 @@ LOSS = {
     )
     for part, name in NAMES.items()
 }
-ACCURACY = {
-    part: Question(name=name, asks=asks, limit="max_accuracy_below_retrained", unit=" below {}")
-    for part, name, asks in (
-        ("test", "accuracy", "The model is right as often as before"),
-        ("retain", "accuracy (retain)", "Those who stay keep their accuracy"),
-    )
+RIGHT = {
+    part: Question(name=name, asks=ASKS, limit="max_accuracy_below_retrained", unit=" below {}")
+    for part, name in NAMES.items()
 }
+"""Of a classifier, whose use is how often it is right."""
+ACCURACY = replace(
+    RIGHT["retain"], name="accuracy (retain)", asks="Those who stay keep their accuracy"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,8 @@ class StillOfUse(Rule):
     questions: ClassVar[tuple[Question, ...]] = (
         *YEARS.values(),
         *LOSS.values(),
-        *ACCURACY.values(),
+        *RIGHT.values(),
+        ACCURACY,
     )
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
@@ -75,9 +77,10 @@ class StillOfUse(Rule):
                 yield self._error(part, mine, theirs, whose, short)
             right, before = mine.accuracy, theirs.accuracy
             if (mine.wrong or part == "retain") and right and before:
+                asked = RIGHT[part] if mine.wrong else ACCURACY
                 detail = f"{part} accuracy {right.value:.3f}, {whose} {before.value:.3f}"
                 limit = self.max_accuracy_below_retrained
-                yield ACCURACY[part].judged(before.value - right.value, limit, detail, unit=short)
+                yield asked.judged(before.value - right.value, limit, detail, unit=short)
 
     def _error(self, part: str, mine: Utility, theirs: Utility, whose: str, short: str) -> Gate:
         """What forgetting cost on a set: years, or a share of the loss where there are no years."""

@@ -104,7 +104,7 @@ class ClassEvaluation:
         apart, part: see `People`.
         left_out: pictures that a model learned from, or that belong to another part.
         models: one a checkpoint or file.
-        seed: of the intervals over people.
+        seed: the seed of the intervals over people.
         versions: the versions of Python, unplug and the packages that decide numbers.
 
     Reference:

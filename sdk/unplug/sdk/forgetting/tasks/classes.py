@@ -125,7 +125,7 @@ class ClassTask(GroupTask):
     model_type: ClassVar[str] = "classes"
     called: ClassVar[str] = "a classifier"
     defaults: ClassVar[Mapping[str, Any]] = {"loss": "ce"}
-    unit: ClassVar[str] = "wrong answers"
+    unit: ClassVar[str] = "loss"
     lacks: ClassVar[tuple[Need, ...]] = ("ages",)
     error_name: ClassVar[str] = "Share of wrong answers on unseen pictures"
     error_digits: ClassVar[int] = 3

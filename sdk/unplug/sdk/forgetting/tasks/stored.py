@@ -27,7 +27,7 @@ class StoredTask(Task):
     Attributes:
         model_type: key of `unplug.plugins.checkpoint.MODELS`, and of the task in `TASKS`.
         schema: the schema of its checkpoints' records.
-        unit: the unit of its error on a sample, say "years" or "loss".
+        unit: the unit of its error on a sample, "years" or "loss".
         lacks: features that no model of the kind has, so that a method that needs them is refused
             before anything is computed.
         error_name: the name of its error on unseen samples.

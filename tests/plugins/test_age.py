@@ -5,16 +5,18 @@ arguments refused.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from unplug.core import InputError
-from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, AgePredictor
-from unplug.plugins.age_sizes import MAX_GROUPS
-from unplug.plugins.picture_model import stage_strides
+from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, AgePredictor, size_of
+from unplug.plugins.age_sizes import MAX_GROUPS, stage_strides
 
+WRITTEN = "16:16x1e1,24x2,32x2,64x3,96x2:384"
 PROMISED = {"nano": 0.3e6, "small": 1.0e6, "base": 6.0e6}
 SLACK = 0.15  # "about", in the docstring's round numbers
 ROUNDING = 1e-4  # float32 softmax and a sum of ten ages of up to 90 years
@@ -25,6 +27,48 @@ def test_parameter_counts(size: str) -> None:
     with torch.device("meta"):
         count = sum(parameter.numel() for parameter in AgePredictor(size=size).parameters())
     assert abs(count / PROMISED[size] - 1) <= SLACK and count <= 6.0e6
+
+
+def test_a_size_that_is_written_out_is_the_named_one() -> None:
+    nano = size_of(WRITTEN)
+    assert nano == SIZES["nano"]
+    assert size_of("nano:212211") == replace(nano, strides=(2, 1, 2, 2, 1, 1))
+    named, written = (AgePredictor(size=size) for size in ("nano", f"{WRITTEN}:212221"))
+    written.load_state_dict(named.state_dict())
+    picture_BCHW = torch.rand(2, 3, 64, 64)
+    same = (model.eval()(picture_BCHW)["age_logits"] for model in (named, written))
+    assert torch.equal(*same)
+    kernels = sum(p.numel() for p in named.parameters() if p.ndim == 4)
+    assert nano.parameters() == kernels
+
+
+def test_a_size_is_saved_as_it_was_written(tmp_path: Path) -> None:
+    model = AgePredictor(size="8:8x1e1,12x2k5:32:212", image_size=32)
+    model.save_pretrained(tmp_path)
+    again = AgePredictor.from_pretrained(tmp_path)
+    assert again.size == model.size and again.pooled(torch.zeros(1, 3, 32, 32)).shape == (1, 32)
+
+
+@pytest.mark.parametrize(
+    ("size", "why"),
+    [
+        ("huge", "no such size"),
+        ("", "no such size"),
+        ("nano:", "not 6 digits"),
+        ("nano:21222", "not 6 digits"),
+        ("nano:212223", "each 1 or 2"),
+        ("16:16x1e1:384:2:1", "no such size"),
+        ("16:16x1k4:384", "a kernel is not"),
+        ("0:16x1:384", "is 0"),
+        ("16:16x0:384", "is 0"),
+        ("9999:9999x99:9999", "parameters"),
+        ("16:16x1,16x1,16x1,16x1,16x1:8:222222", "no pixel of 32"),
+        (f"16:{'16x1,' * 17}:384", "no such size"),
+    ],
+)
+def test_a_size_that_cannot_be_is_refused(size: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        AgePredictor(size=size, image_size=32)
 
 
 def test_last_feature_map_is_four_to_seven_pixels_for_every_image_size() -> None:
@@ -70,7 +114,7 @@ def test_images_are_read_as_zero_to_one() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"size": "tiny"}, "no such predictor.*nano, small, base"),
+        ({"size": "tiny"}, "no such size.*nano, small, base"),
         ({"image_size": 31}, "Use 32 to 224"),
         ({"image_size": 225}, "Use 32 to 224"),
         ({"image_size": 64.5}, "Use 32 to 224"),

@@ -196,7 +196,7 @@ def test_half_precision_weights_are_taken(folder: Path) -> None:
         ({"model_type": "diffusion"}, "model_type 'diffusion'"),
         ({"model_type": "os:system"}, "model_type 'os:system'"),
         ({"model_type": ["age"]}, "model_type"),
-        ({"size": "../../etc"}, "no such age predictor"),
+        ({"size": "../../etc"}, "no such size"),
         ({"size": ["nano"]}, "config.json"),
         ({"image_size": "64"}, "image size"),
         ({"image_size": 10**9}, "Use 32 to 224"),

@@ -38,7 +38,8 @@ class AgePredictor(PictureModel, tags=["face-age", "on-device"]):
     regression can fit, and forget, in closed form.
 
     Args:
-        size: "nano" (0.3 M parameters), "small" (1 M) or "base" (6 M).
+        size: "nano" (0.3 M parameters), "small" (1 M), "base" (6 M), or one written out, see
+            `size_of`.
         image_size: H and W of the input in pixels, 32 to 224.
         age_edges: G + 1 rising group borders in years.
         age_centers: G ages in years that the expectation uses; default: the middle of each group.

@@ -20,7 +20,7 @@ class Classifier(PictureModel, tags=["image-classification", "on-device"]):
     """Picture to the logits of classes; their probabilities are softmax(z).
 
     Args:
-        size: "nano", "small" or "base", see `AgePredictor`.
+        size: see `AgePredictor`.
         image_size: H and W of the input in pixels, 32 to 224.
         classes: G names in the order of the logits, 2 to 1,000.
         dropout: probability in front of the classifier, 0 to 0.9.

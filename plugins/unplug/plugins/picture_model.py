@@ -6,7 +6,6 @@ Shapes: B batch, C pooled channels, K answers, H = W = image_size.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,31 +19,10 @@ from unplug.core import InputError, TensorSpec
 
 from .adopted import Adopted, Normalized
 from .adopted_trunk import AdoptedTrunk
-from .age_sizes import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, Size
+from .age_sizes import ADOPTED, Size, check_size, size_of
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights, network_line
-from .bounds import is_whole
 from .checkpoint import WEIGHTS, find_checkpoint, load_checkpoint
 from .model_spec import describe_weights
-
-
-def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
-    """Strides of the stem and of each stage, so that the last feature map is 4 to 7 pixels wide.
-
-    Args:
-        image_size: side of the input in pixels, 32 to 224.
-        stages: number of stages after the stem; the first stage always keeps its resolution.
-
-    Returns:
-        1 + `stages` strides of 1 or 2.
-
-    Example:
-        >>> stage_strides(64, 5)
-        (2, 1, 2, 2, 2, 1)
-    """
-    halvings = (
-        math.ceil(image_size / 7) - 1
-    ).bit_length()  # the fewest that leave at most 7 pixels
-    return (2, 1, *(2 if index < halvings - 1 else 1 for index in range(stages - 1)))
 
 
 class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
@@ -78,7 +56,7 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
         self.dropout = nn.Dropout(dropout)
         self.lift: nn.Linear | None = None
         if self.adopted is None:
-            self._own(SIZES[size], random_features)
+            self._own(size_of(size), random_features)
         elif self.adopted.tap is None:
             self.network = Normalized(self.adopted, self.groups)
         else:
@@ -87,7 +65,7 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
 
     def _own(self, table: Size, random_features: int) -> None:
         """Trunk and classifier of ours."""
-        stem_stride, *strides = stage_strides(self.image_size, len(table.stages))
+        stem_stride, *strides = table.strides_at(self.image_size)
         self.stem = ConvNormAct(3, table.stem, stride=stem_stride)
         channels, blocks = table.stem, []
         for stage, stride in zip(table.stages, strides, strict=True):
@@ -240,14 +218,7 @@ def _check_built(
             f"a network of others belongs to size {ADOPTED!r}, and only to it",
             "Adopt it again",
         )
-    if size not in (*SIZES, ADOPTED):
-        raise InputError(f"size {size!r}", "no such predictor", f"Choose one of {', '.join(SIZES)}")
-    if not is_whole(image_size, MIN_IMAGE_SIZE, MAX_IMAGE_SIZE):
-        raise InputError(
-            f"image size {image_size}",
-            "out of range",
-            f"Use {MIN_IMAGE_SIZE} to {MAX_IMAGE_SIZE} pixels",
-        )
+    check_size("nano" if size == ADOPTED else size, image_size)
     if not 0.0 <= dropout <= 0.9:
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")
     tapped = network is not None and "tap" in network

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from unplug.sdk.learning.training import Recipe
 
 
-SIZE = click.Choice(["nano", "small", "base"])
-
-
 @click.group()
 def train() -> None:
     """Train a model."""
@@ -52,7 +49,6 @@ train.add_command(student)
     cls=ConfiguredCommand,
     config="unplug.sdk.learning.training:Recipe",
     skip=FINE,
-    types={"size": SIZE},
 )
 @data_option
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
@@ -146,7 +142,6 @@ def age(
     cls=ConfiguredCommand,
     config="unplug.sdk.learning.training:Recipe",
     skip=("edges", *FINE),
-    types={"size": SIZE},
 )
 @data_option
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")

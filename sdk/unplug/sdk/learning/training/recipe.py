@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 from unplug.core import InputError
-from unplug.plugins import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, check_edges
+from unplug.plugins import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, check_edges, size_of
 
 WHOLE = ("image_size", "epochs", "batch_size")
 Schedule = Literal["one-cycle", "cosine", "constant"]
@@ -23,8 +23,9 @@ class Recipe:
     """Everything that decides the weights, but the data and the seed.
 
     Args:
-        size: the size of the age predictor (nano, small, base, or "adopted" for a network of
-            others), or "resnet18" for the reference classifier.
+        size: nano, small, base, or one written out, say 16:16x1e1,24x2,32x3k5:384:2122 (channels
+            of the stem, channels x blocks of each stage, pooled channels, strides); in records also
+            "adopted" and "resnet18", which are not ours.
         image_size: side in pixels, 32 to 224.
         epochs: passes over the training set, at least 1.
         batch_size: the batch size, at least 2 (batch norm).
@@ -70,8 +71,9 @@ class Recipe:
     }
 
     def __post_init__(self) -> None:
+        if self.size not in (ADOPTED, "resnet18"):
+            size_of(self.size)
         choices = {
-            "size": (*SIZES, ADOPTED, "resnet18"),
             "schedule": SCHEDULES,
             "loss": LOSSES,
             "augment": AUGMENTS,

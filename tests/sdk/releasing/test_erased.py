@@ -247,6 +247,7 @@ def test_what_passes_verifies_and_takes_the_place_of_the_last(
     assert "**Claimed, against prompts:**" in card and "removed" not in card
     assert "control images: eye patch: broken" in card
     kept = "".join(path.read_text() for path in (one / "reports").rglob("*.json"))
+    assert read_json(one / "reports/bom.cdx.json")["metadata"]["component"]["name"] == "tiny"
     assert str(erased.parent) not in kept and '"seconds": 3' not in kept and "9.0" not in kept
     # made again from the same, it is the same bytes
     before = (one / "model.sig").read_bytes()

@@ -9,7 +9,7 @@ import click
 
 from unplug.core import InputError, counted, seconds
 
-from .base import Common, Outcome, command, computing, folded, settings
+from .base import Common, Outcome, command, computing, folded, percent, settings
 from .forget_pack import drop_word, forget_pack
 from .options import (
     ON_BAD,
@@ -162,8 +162,12 @@ def _told(done: Checkpoint, task: StoredTask, out: Path) -> Outcome:
     ]
     if (slow := slow_clock(cost)) is not None:
         lines.append(folded(slow))
-    if facts.get("exact"):
+    if facts.get("exact"):  # its share of a refit is told beforehand
         lines.append(folded(f"exact: {facts['how']}"))
+    else:
+        shares = percent(cost["compute_fraction"]), percent(cost["wall_fraction"])
+        source = cost["retrain"]["source"]
+        lines.append(folded("compute {}, wall {} of retraining ({})".format(*shares, source)))
     lines += [
         f"{name:<8}{row['n']:>6} samples  {task.describe(row)}" for name, row in metrics.items()
     ]

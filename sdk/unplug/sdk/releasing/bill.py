@@ -46,7 +46,7 @@ def bill_of_materials(
         manifest: the bundle's manifest, but for its files.
         artifacts: the exported files.
         errors: error measures on the test set, by their names.
-        described: what `croissant_of` found of the data.
+        described: the facts of the data that `croissant_of` found.
     """
     lineage = manifest["lineage"]
     named = {"type": "data", "bom-ref": "data", "name": "training data", **described}
@@ -70,7 +70,7 @@ def bill_of_base(
     Args:
         name: the product.
         folder: the exported files; reports are none of them.
-        claim: what was erased, and from what.
+        claim: the concepts that were erased, and the bases before and after.
         versions: packages by name.
     """
     notes = f"erased {', '.join(claim.concepts)} by {claim.method}"

@@ -48,7 +48,7 @@ def test_wall_time_is_told_and_decides_nothing() -> None:
     clock.now += 945.1
     meter.charge(forward=1, backward=1)
     assert slow_clock(summary(meter.spent, whole, 0.05)) == (
-        "warning: 16 min 40 s is 100 % of the wall time of retraining (16 min 40 s), and the "
+        "warning: 16 min 40 s is 100.0 % of the wall time of retraining (16 min 40 s), and the "
         "compute 0.2 %: the machine was busy, or the method does more than its passes"
     )
 

@@ -62,7 +62,7 @@ class Adopted:
         mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
         contiguous: it does not take channels-last memory (``view`` of a feature map, say), and
             computes in contiguous one.
-        tap: where features are read, of the trunk of a design; None of a network that answers.
+        tap: the place of its features, of the trunk of a design; None of a network that answers.
 
     Raises:
         InputError: a name or value of another form.

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, require_modules
 
+from .age_sizes import ONNX
 from .bounds import check_whole
 
 MAX_CHANNELS = 2048
 """With more, sums over them would no longer be exact in float64 (`ClosedForm`)."""
 MAX_SIZE = 2**29
-ONNX = "onnx"
 INPUT = "input"
 """After a layer's name and a colon: what goes into it."""
 

@@ -26,17 +26,20 @@ def table() -> str:
         if method.__module__.startswith(
             "unplug.sdk."
         ):  # what other packages add is theirs to document
-            cells = (f"`{name}`", _what(method), _paper(method))
+            cells = (f"`{name}`", _what(name, method), _paper(method))
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _what(method: type) -> str:
-    """The first sentence of the module."""
+def _what(name: str, method: type) -> str:
+    """The first sentence of the module, without the name that the row begins with."""
     text = " ".join(
         (inspect.getdoc(import_module(method.__module__)) or "").split("\n\n")[0].split()
     )
-    return re.split(r"\.(?: (?=[A-Z])|$)", text)[0]
+    said = re.split(r"\.(?: (?=[A-Z])|$)", text)[0]
+    label = re.escape(name).replace(r"\-", "[- ]")
+    rest = re.sub(rf"^{label}[:,] ", "", said, flags=re.IGNORECASE)
+    return rest[0].upper() + rest[1:]
 
 
 def _paper(method: type) -> str:

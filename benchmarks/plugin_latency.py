@@ -31,6 +31,7 @@ from unplug.core import (
     TensorSpec,
     call_in_child,
     installed_versions,
+    milliseconds,
     write_json,
 )
 from unplug.export import RUNTIMES, TARGETS, TargetSource, compare, count_work
@@ -298,8 +299,10 @@ def markdown(report: dict[str, Any]) -> str:
         )
         needs = f"≥ {BUDGETS[name]:g}" if name in BUDGETS else ""
         exact = "exact" if decibels is None else f"{decibels:.0f}"
-        span = f"{row['ms']:.3g} ({row['ms_min']:.3g} to {row['ms_max']:.3g})"
-        size = f"{facts['parameters'] / 1e6:.2f} M | {facts['macs'] / 1e9:.3g}"
+        span = "{} ({} to {})".format(
+            *(milliseconds(row[key]) for key in ("ms", "ms_min", "ms_max"))
+        )
+        size = f"{facts['parameters'] / 1e6:.2f} M | {milliseconds(facts['macs'] / 1e9)}"
         lines.append(f"| {name} | {size} | {span} | {ratio} | {needs} | {exact} |")
     return "\n".join(lines)
 

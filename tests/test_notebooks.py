@@ -74,6 +74,8 @@ def test_forget_ends_in_equality(here: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.long
 def test_a_network_of_ones_own_is_adopted_and_attacked(here: Path) -> None:
+    (here / "mine").mkdir()
+    (here / "mine" / "config.json").write_text("{}")  # of an earlier run
     shown = walk(FOLDER / "own-network.ipynb")
     assert True in shown, "the checkpoint answers as the network did"
     assert {text.get_text() for text in shown[-1].get_texts()} == {

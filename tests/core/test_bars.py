@@ -13,7 +13,7 @@ import pytest
 
 from unplug.core import bars, follow, progress, progress_in_logs
 
-LINE = re.compile(r"^train: (\d) of 5 step, [\d:]+ gone, [\d:?]+ left(, loss=[\d.]+)?$")
+LINE = re.compile(r"^train: (\d) of 5 steps, [\d:]+ gone, [\d:?]+ left(, loss=[\d.]+)?$")
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_bars_inside_bars_are_lines_too(
         for _ in progress(range(2), label="inner", unit="step", show=True):
             clock[0] += 40
     told = capsys.readouterr().err
-    assert [line.split(" step")[0] for line in told.splitlines()] == [
+    assert [line.split(" steps,")[0] for line in told.splitlines()] == [
         "inner: 1 of 2",
         "inner: 2 of 2",
         "outer: 1 of 2",
@@ -116,7 +116,7 @@ def test_who_looks_gets_a_bar(kind: type[io.StringIO], monkeypatch: pytest.Monke
         report(1, 2, "age\x1b[2J.onnx")
     told = stream.getvalue()
     assert told.startswith("\rtrain:")
-    assert "1/4" in told and "2/4" in told and "img/s" in told
+    assert "1/4" in told and "2/4" in told and "picture/s" in told
     assert "1/2" in told and "age\\x1b[2J.onnx" in told, "names are printed, never obeyed"
 
 

@@ -306,3 +306,11 @@ def test_a_file_runs_what_was_trusted_alone_and_asks_for_no_more_than_it_holds(
     with pytest.raises(CheckpointError, match=words):
         load_checkpoint(tmp_path / "model")
     assert not (tmp_path / "made").exists()
+
+
+def test_a_file_that_is_not_there_is_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNPLUG_FACTORIES", f"{tmp_path}/net.py:make")
+    with pytest.raises(InputError, match=r"net\.py:make: No such file or directory\. Check"):
+        Adopted(factory=f"{tmp_path}/net.py:make").build(3)

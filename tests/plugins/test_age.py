@@ -12,8 +12,8 @@ import torch
 
 from unplug.core import InputError
 from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, AgePredictor
-from unplug.plugins.age import stage_strides
 from unplug.plugins.age_sizes import MAX_GROUPS
+from unplug.plugins.picture_model import stage_strides
 
 PROMISED = {"nano": 0.3e6, "small": 1.0e6, "base": 6.0e6}
 SLACK = 0.15  # "about", in the docstring's round numbers
@@ -70,7 +70,7 @@ def test_images_are_read_as_zero_to_one() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"size": "tiny"}, "no such age predictor.*nano, small, base"),
+        ({"size": "tiny"}, "no such predictor.*nano, small, base"),
         ({"image_size": 31}, "Use 32 to 224"),
         ({"image_size": 225}, "Use 32 to 224"),
         ({"image_size": 64.5}, "Use 32 to 224"),

@@ -38,7 +38,7 @@ def test_every_bar_counts_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     split = make_split(load_dataset("synth:n=60,subjects=20", size=32))
     assert totals["train"] == 2 * len(split.train), "epochs times pictures"
     assert totals["audit"] == 2 * 60, "of the original and of the model without the person"
-    assert set(re.findall(r"([a-z]+)/s[\],]", told)) == {"img"}
+    assert set(re.findall(r"([a-z]+)/s[\],]", told)) == {"picture"}
 
 
 def test_the_switch_silences_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ class BenchmarkProtocol:
             raise InputError(
                 f"data {dataset.spec}", "it has no classes", f"Give --data {self.data_help}"
             )
-        return ClassTask.of(recipe=self.recipe, classes=len(dataset.classes), width=self.width)
+        return ClassTask.of(self.recipe, dataset.classes, width=self.width)
 
     def settings_of(self, method: str, given: Mapping[str, str]) -> dict[str, str]:
         """A method's settings as text: the caller's over the protocol's."""

@@ -70,7 +70,7 @@ def progress(
     *,
     label: str,
     show: bool,
-    unit: str = "img",
+    unit: str = "picture",
     total: int | None = None,
     done: int = 0,
 ) -> Any:
@@ -94,7 +94,7 @@ def progress(
         # tqdm shows nothing on a terminal that tells no size
         columns, rows = shutil.get_terminal_size()
         return _Bar(items, **usual, disable=not show, ncols=columns - 1, nrows=rows)
-    usual |= {"disable": not (show and is_logged()), "bar_format": LINE}
+    usual |= {"disable": not (show and is_logged()), "bar_format": LINE, "unit": f"{unit}s"}
     return _Lines(items, **usual, file=_Log(), delay=EVERY, mininterval=EVERY, miniters=1)
 
 

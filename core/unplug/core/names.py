@@ -7,6 +7,7 @@ another Unicode form.
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -207,6 +208,10 @@ class KnownNames:
                 )
                 return f"; {plain(near)!r} is there, which {why}"
         return ""
+
+    def close(self, name: str) -> tuple[str, ...]:
+        """The data's names that one nobody has may be a slip of: at most three, the nearest first."""
+        return tuple(difflib.get_close_matches(name_form(name), self._of))
 
 
 def checked_names(

@@ -159,7 +159,7 @@ def check_there(path: Path, error: type[InputError] = InputError) -> None:
     other it says nothing.
 
     Raises:
-        InputError: of type `error`.
+        InputError: something stands for the file; raised as `error`.
     """
     if (told := why_missing(path)) is not None:
         raise error(str(path), *told)
@@ -174,7 +174,8 @@ def check_content(path: Path, error: type[InputError] = InputError, *, text: boo
         text: it may be a text, a page or empty: it is refused for a pointer alone.
 
     Raises:
-        InputError: of type `error`; see `stand_in` and `why_missing`.
+        InputError: the file stands for another, or is missing with a stand-in; raised as
+            `error`.
     """
     check_there(path, error)
     told = None
@@ -190,7 +191,7 @@ def check_contents(files: Iterable[Path], error: type[InputError] = InputError) 
     """`check_content` of several files, told apart by their suffixes: weights, and JSON and texts.
 
     Raises:
-        InputError: of type `error`, of the first that stands for another.
+        InputError: one of them stands for another; raised as `error`, for the first.
     """
     for path in files:
         check_content(path, error, text=path.suffix in TEXTS)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 from unplug.core import (
     STRICT,
     ArtifactError,
+    InputError,
     IOSpec,
     TensorSpec,
     check_contents,
@@ -25,6 +26,7 @@ from unplug.core import (
     sha256_tree,
     write_json,
 )
+from unplug.plugins import check_classes
 
 from .onnx_files import external_tensor
 
@@ -225,8 +227,18 @@ def _card_problems(card: Card, file: Path) -> Iterator[str]:
 
 def _config_problems(card: Card) -> Iterator[str]:
     """Problems of what runs on pictures read from the configuration: borders of age groups, one
-    more than there are groups.
+    more than there are groups, or names of classes.
     """
+    shapes = {tensor.name: tensor.shape for tensor in card.iospec.outputs}
+    if "classes" in card.config:
+        names = card.config["classes"]
+        try:
+            check_classes(names if isinstance(names, list) else [])
+        except InputError as error:
+            yield f"{error.what} of its config: {error.why}"
+            return
+        if shapes.get("logits") != (1, len(names)):
+            yield f"its output is not that of {len(names)} classes, and its config says so"
     if "age_edges" not in card.config:
         return
     given = card.config["age_edges"]
@@ -239,7 +251,6 @@ def _config_problems(card: Card) -> Iterator[str]:
     ):
         yield "the age_edges of its config are not years that increase"
         return
-    shapes = {tensor.name: tensor.shape for tensor in card.iospec.outputs}
     if shapes.get("age_logits") != (1, len(edges) - 1) or shapes.get("expected_age") != (1, 1):
         yield f"its outputs are not those of {len(edges) - 1} age groups, and its config says so"
 

@@ -60,7 +60,7 @@ def reference_outputs(
         halves: whether to run it in half precision too.
 
     Raises:
-        InputError: a wrong input.
+        InputError: an input is missing, unknown or of another shape.
         CheckpointError: the checkpoint is missing or broken.
     """
     check_inputs(iospec, inputs)

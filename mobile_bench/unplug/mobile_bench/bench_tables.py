@@ -9,7 +9,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 
-from unplug.core import counted
+from unplug.core import counted, milliseconds
 
 from .bench_report import BenchReport, BenchRow
 from .sustained import throttling
@@ -71,7 +71,11 @@ def markdown(report: BenchReport) -> str:
 
 
 def _markdown_row(row: BenchRow) -> tuple[str, ...]:
-    ends = "" if row.median_ci95_ms is None else " ({:.3g}–{:.3g})".format(*row.median_ci95_ms)
+    ends = (
+        ""
+        if row.median_ci95_ms is None
+        else " ({}–{})".format(*map(milliseconds, row.median_ci95_ms))
+    )
     lost = throttling(row.curve)
     ranked = (
         "yes"
@@ -171,7 +175,7 @@ def _cell(text: str) -> str:
 
 
 def _ms(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return "" if value is None else milliseconds(value)
 
 
 def _megabytes(value: int | None) -> str:

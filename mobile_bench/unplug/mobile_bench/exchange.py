@@ -131,7 +131,7 @@ class Exchange:
         """How far the page is.
 
         Raises:
-            ReportError: it says something else.
+            ReportError: the message is not progress in this form.
         """
         try:
             value = parse_json(raw)

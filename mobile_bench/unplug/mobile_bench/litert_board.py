@@ -17,7 +17,11 @@ from .bench_report import BenchReport, BenchRow
 
 PLATFORMS = {"Android": "android", "iOS": "ios", "iPadOS": "ios", "macOS": "macos"}
 """The board's word by the first one of `BenchRow.os`."""
-TASKS = {"age": "image-classification", "plugin": "text-to-image"}
+TASKS = {
+    "age": "image-classification",
+    "classes": "image-classification",
+    "plugin": "text-to-image",
+}
 
 
 def board_lines(report: BenchReport) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from unplug.core import Estimate
+from unplug.core import Estimate, milliseconds
 from unplug.export import PRECISIONS
 
 from .bench_report import Repeat
@@ -128,8 +128,8 @@ def _left_behind(repeats: Sequence[Repeat]) -> Iterator[str]:
     for repeat in repeats:
         if repeat.pending_ms is not None and repeat.pending_ms > PENDING_SHARE * repeat.summary.p50:
             yield (
-                f"a call returned before its work was done: {repeat.summary.p50:.3g} ms timed, "
-                f"and reading the outputs then waited {repeat.pending_ms:.3g} ms longer than it "
+                f"a call returned before its work was done: {milliseconds(repeat.summary.p50)} ms timed, "
+                f"and reading the outputs then waited {milliseconds(repeat.pending_ms)} ms longer than it "
                 "must"
             )
             return

@@ -41,6 +41,9 @@ from .checkpoint import weights_bytes as weights_bytes
 from .checkpoint import weights_file as weights_file
 from .checkpoint import weights_files as weights_files
 from .checkpoint import weights_sha256 as weights_sha256
+from .class_names import MAX_CLASSES as MAX_CLASSES
+from .class_names import check_classes as check_classes
+from .classifier import Classifier as Classifier
 from .conditioning import ConditioningPlugin as ConditioningPlugin
 from .dit_plugin import DiTPlugin as DiTPlugin
 from .factories import is_trusted as is_trusted
@@ -51,6 +54,7 @@ from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK
 from .model_spec import describe_weights as describe_weights
 from .multi_plugin import MultiPlugin as MultiPlugin
+from .picture_model import PictureModel as PictureModel
 from .shipped_files import shipped_folders as shipped_folders
 from .shipped_files import shipped_path as shipped_path
 from .shipped_files import shipped_place as shipped_place

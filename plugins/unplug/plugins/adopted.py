@@ -209,7 +209,7 @@ class Adopted:
             why = (
                 "its module ends the program"
                 if isinstance(error, SystemExit)
-                else _first_line(error)
+                else getattr(error, "strerror", None) or _first_line(error)
             )
             fix = "Check the path and the name"
             if not self.is_file:

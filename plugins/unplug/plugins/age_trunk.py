@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from unplug.core import IOSpec, TensorSpec, write_json
 
-from .age import AgePredictor, face_spec, pooled
+from .age import AgePredictor, face_spec
 from .checkpoint import WEIGHTS
+from .picture_model import pooled
 
 
 class AgeTrunk(nn.Module):

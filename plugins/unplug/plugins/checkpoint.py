@@ -34,6 +34,7 @@ MODELS: Registry[Any] = Registry(
     "model type",
     {
         "age": "unplug.plugins.age:AgePredictor",
+        "classes": "unplug.plugins.classifier:Classifier",
         "age-trunk": "unplug.plugins.age_trunk:AgeTrunk",
         "plugin": "unplug.plugins.conditioning:ConditioningPlugin",
         "multi-plugin": "unplug.plugins.multi_plugin:MultiPlugin",

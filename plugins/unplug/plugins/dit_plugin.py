@@ -132,7 +132,7 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
             overrides: other constructor arguments, for example ``width``.
 
         Raises:
-            InputError: another kind of base.
+            InputError: the base is not a transformer of this kind.
 
         Example:
             >>> base = {"num_attention_heads": 4, "attention_head_dim": 8, "num_layers": 3, "patch_size": 2, "sample_size": 16}

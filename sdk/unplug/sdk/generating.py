@@ -183,7 +183,10 @@ def _by_base(
     say: Callable[[str], None],
 ) -> Generated:
     """Draws on torch."""
+    from unplug.sdk.drawing.diffusion import base_folder
+
     # before torch and diffusers are loaded, which takes seconds
+    base_folder(order.base)
     steered = _steered(steerings, _kind_of)
     from unplug.sdk.drawing.diffusion import draw_pictures, find_lora, load_loras, tell_foreign
 

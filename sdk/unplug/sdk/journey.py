@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
     from unplug.sdk.drawing.inference import Answer
-    from unplug.sdk.evidence.assurance import EvaluationReport
+    from unplug.sdk.evidence.assurance import ClassEvaluation, EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
     from unplug.sdk.evidence.concepts import Claim, ErasureAudit
     from unplug.sdk.exporting import Exported, ExportOrder
     from unplug.sdk.forgetting.erasing import Concept
-    from unplug.sdk.forgetting.tasks import Need, StoredTask
+    from unplug.sdk.forgetting.tasks import GroupTask, Need, StoredTask
     from unplug.sdk.generating import Generated, Steerings
     from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
@@ -50,6 +50,7 @@ def train(
     split: Split,
     *,
     out: Place,
+    task: Literal["age", "classes"] = "age",
     forgettable: str | None = None,
     trunk: Checkpoint | Place | None = None,
     trunk_data: Dataset | None = None,
@@ -60,13 +61,14 @@ def train(
     show: bool = True,
     **recipe: Any,
 ) -> Checkpoint:
-    """Trains a face-age predictor on the retain set of a split; an unfinished run at `out` is
-    continued.
+    """Trains a face-age predictor, or a classifier, on the retain set of a split; an unfinished run
+    at `out` is continued.
 
     Args:
-        data: a data set with ages; its side in pixels is that of the model's input.
+        data: a data set with ages, or with labels; its side in pixels is that of the model's input.
         split: a split from `make_split`.
         out: checkpoint folder to write.
+        task: "age", or "classes" for the labels of the data.
         forgettable: a design, see ``unplug list designs``; None trains an ordinary model.
         trunk: the trunk of a design: an age predictor that never saw personal data; None trains one
             on `trunk_data`.
@@ -78,26 +80,32 @@ def train(
         recipe: fields of `unplug.sdk.learning.training.Recipe`, say ``size="nano", epochs=10``.
 
     Returns:
-        The saved checkpoint; ``record["metrics"]`` holds accuracy and mean absolute error in years.
+        The saved checkpoint; ``record["metrics"]`` holds accuracy, and mean absolute error in years
+        of ages.
 
     Raises:
         DataError, InputError, TrainingError, OutputError: see
-            `unplug.sdk.forgetting.tasks.train_age`.
+            `unplug.sdk.forgetting.tasks.train_pictures`.
     """
-    from unplug.sdk.forgetting.tasks import train_age
+    from unplug.sdk.forgetting.tasks import train_pictures
     from unplug.sdk.forgetting.unlearning import build_design, check_design
     from unplug.sdk.learning.training import Recipe
 
     check_design(forgettable, design, trunk=trunk, trunk_data=trunk_data, edges=recipe.get("edges"))
-    chosen = Recipe(**{"image_size": data.size} | recipe)
+    kind = _predicts(task)
+    chosen = Recipe(**{"image_size": data.size, **kind.defaults} | recipe)
     shared: dict[str, Any] = {
         "seed": seed,
         "device": _device(device),
         "restart": restart,
         "show": show,
     }
+    if forgettable is not None and task != "age":
+        raise InputError(
+            f"design {forgettable!r}", "it is for ages", "Leave it out: methods forget classes"
+        )
     if forgettable is None:
-        return train_age(data, split, chosen, Path(out), **shared)
+        return train_pictures(kind, data, split, chosen, Path(out), **shared)
     return build_design(forgettable, design).train(
         data,
         split,
@@ -115,6 +123,7 @@ def adopt(
     data: Dataset | str,
     *,
     out: Place,
+    task: Literal["age", "classes"] = "age",
     weights: Place | None = None,
     split: Split | None = None,
     edges: Sequence[float] | None = None,
@@ -128,14 +137,15 @@ def adopt(
     say: Callable[[str], None] | None = None,
     **recipe: Any,
 ) -> Checkpoint:
-    """Makes a network of your own an age predictor that every step works on.
+    """Makes a network of your own an age predictor, or a classifier, that every step works on.
 
     Args:
         factory: ``timm:NAME``, ``torchvision:NAME``, or ``package.module:factory`` or
             ``./FILE.py:factory``: code of yours, which this call allows to run here. The network
-            takes pictures (B, 3, H, W) and answers one logit an age group.
-        data: data with ages, or their spec.
+            takes pictures (B, 3, H, W) and answers one logit an age group or class.
+        data: data with ages or labels, or their spec.
         out: checkpoint folder to write.
+        task: "age", or "classes": it answers the labels of the data in alphabetical order.
         weights: safetensors of the trained network; None trains it here.
         split: a split into the people who trained it and others. `weights` need one, or data with
             official parts: nobody but you knows.
@@ -155,22 +165,31 @@ def adopt(
     """
     from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, is_trusted
     from unplug.sdk.forgetting.tasks import adopt as adopt_weights
-    from unplug.sdk.forgetting.tasks import check_and_trust, check_network, check_new, train_age
+    from unplug.sdk.forgetting.tasks import (
+        check_and_trust,
+        check_network,
+        check_new,
+        train_pictures,
+    )
     from unplug.sdk.learning.data import load_dataset, make_split
     from unplug.sdk.learning.training import Recipe
 
     place, chosen = Path(out), _device(device)
-    borders = tuple(map(float, AGE_EDGES if edges is None else edges))
-    given = {"image_size": data.size} if not isinstance(data, str) else {}
-    how = Recipe(**given | recipe, size=ADOPTED, dropout=0.0, edges=borders)
+    kind, aged = _predicts(task), task == "age"
+    given: dict[str, Any] = {"image_size": data.size} if not isinstance(data, str) else {}
+    if aged:
+        given["edges"] = tuple(map(float, AGE_EDGES if edges is None else edges))
+    how = Recipe(**{**given, **kind.defaults, **recipe, "size": ADOPTED, "dropout": 0.0})
     if factory.startswith("onnx:"):
         raise InputError(factory, "an ONNX file cannot be trained", "Adopt it with `--trunk`")
     adopted = Adopted(factory=factory, arguments=dict(arguments or {}), mean=mean, std=std)
     file = None if weights is None else Path(weights)
     check_new(place)
     known = adopted.is_code and is_trusted(adopted.call)
-    examine = check_network if known else check_and_trust
-    examine(adopted, how.image_size, borders, weights=file, device=chosen)
+    check = check_network if known else check_and_trust
+    examine = partial(check, adopted, how.image_size, weights=file, device=chosen)
+    if aged:
+        examine({"age_edges": list(given["edges"])})
     if isinstance(data, str):
         data = load_dataset(data, how.image_size, on_bad=on_bad, show=show)
     parts = {sample.partition for sample in data.samples}
@@ -183,13 +202,16 @@ def adopt(
             "`split`", "it is not known which of these pictures trained the network", fix
         )
     split = split or make_split(data, seed=seed)
+    if not aged:
+        examine(kind.of_data(how, data, split).answers)
     shared: Any = {"seed": seed, "device": chosen}
     if file is not None:
-        return adopt_weights(adopted, file, data, split, how, place, **shared)
+        return adopt_weights(kind, adopted, file, data, split, how, place, **shared)
     (say or _silent)(
         f"training {factory} at {how.image_size} px on {len(split.retain)} of {len(data)} samples"
     )
-    return train_age(data, split, how, place, show=show, adopted=adopted.to_dict(), **shared)
+    shared |= {"show": show, "adopted": adopted.to_dict()}
+    return train_pictures(kind, data, split, how, place, **shared)
 
 
 @settled
@@ -611,13 +633,13 @@ def evaluate(
     seed: int = 0,
     device: str = "auto",
     show: bool = True,
-) -> EvaluationReport:
-    """Judges age models at age limits, on people whom none of them learned from as far as splits
-    tell.
+) -> EvaluationReport | ClassEvaluation:
+    """Judges age models at age limits, or classifiers by the labels of the data, on people whom
+    none of them learned from as far as splits tell.
 
     Args:
-        models: checkpoints, exported files or bundles.
-        data: data with ages in years, minors and adults; or their data spec.
+        models: checkpoints, exported files or bundles; classifiers if the first is one.
+        data: data with ages in years, minors and adults, or with labels; or their data spec.
         protocol: see ``unplug list age-protocols``.
         on_bad: the way with pictures of a data spec that cannot be read: "skip" counts them as
             failures to process.
@@ -635,13 +657,32 @@ def evaluate(
         DataError: data that the numbers cannot be had of.
         InputError, CheckpointError, ArtifactError: see `unplug.sdk.evidence.assurance.ask`.
     """
-    from unplug.sdk.evidence.assurance import PROTOCOLS, Asking, ask, judge, people_needed
+    from unplug.export import load_artifact
+    from unplug.plugins import read_config
+    from unplug.sdk.evidence.assurance import (
+        PROTOCOLS,
+        Asking,
+        ask,
+        judge,
+        judge_classes,
+        people_needed,
+    )
+    from unplug.trust.bundle import artifact_paths
 
     paths, chosen = _paths(models), PROTOCOLS.get(protocol)
     people_needed(limit)  # refuses one that means nothing before anything runs
     if not 0 < len(paths) <= MAX_JUDGED:
         raise InputError(f"{len(paths)} models", "out of range", f"Give 1 to {MAX_JUDGED}")
     on_torch = any((path / "config.json").is_file() for path in paths)
+    if (paths[0] / "config.json").is_file():
+        first, _ = read_config(paths[0])
+    else:
+        first = load_artifact(artifact_paths(paths[:1], trust)[0]).card.model_type
+    classes = first == "classes"
+    if classes and (challenges or landmarker is not None):
+        raise InputError(
+            "`challenge` and `landmarker`", "they are about ages", "Leave them out of classifiers"
+        )
     answers = ask(
         paths,
         data,
@@ -652,9 +693,12 @@ def evaluate(
         trust=trust,
         landmarker=None if landmarker is None else Path(landmarker),
         on_bad=on_bad,
+        model_type="classes" if classes else "age",
         device=_device(device) if on_torch else None,
         show=show,
     )
+    if classes:
+        return judge_classes(answers, seed)
     return judge(answers, chosen, Asking(limit=limit, challenges=tuple(challenges), seed=seed))
 
 
@@ -838,7 +882,7 @@ def release(
         task: the task of `original`, if it was opened already; `base` is not read then.
         gates: thresholds, fields of `unplug.sdk.releasing.Gates`; the budget is that of `config`.
         signing: the signer and the release's place: `unplug.trust.bundle.Signing`.
-        answering: which requests of which ledger it answers: `unplug.sdk.releasing.Answering`.
+        answering: the requests that it answers, and their ledger: `unplug.sdk.releasing.Answering`.
         ledger: the ledger whose answered requests must stay forgotten; None takes that of
             `answering`, else the one of this machine, where there is one.
         restart: drop unfinished trainings of an earlier run instead of continuing them.
@@ -1187,6 +1231,16 @@ def _checkpoint(model: Checkpoint | Place, like: Checkpoint | None = None) -> Ch
 
     expect = None if like is None else like.model_type
     return load_checkpoint(model, expect=expect) if isinstance(model, str | Path) else model
+
+
+def _predicts(task: str) -> type[GroupTask]:
+    """The task of a predictor over pictures; `InputError` where it is none."""
+    from unplug.sdk.forgetting.tasks import TASKS, GroupTask
+
+    kind = TASKS.get(task)
+    if not issubclass(kind, GroupTask):
+        raise InputError(f"task {task!r}", "it is trained otherwise", "Use age or classes")
+    return kind
 
 
 def _device(name: str) -> torch.device:

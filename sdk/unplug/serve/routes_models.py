@@ -60,7 +60,12 @@ async def list_models(here: HERE, _: MayAsk) -> ModelList:
     )
 
 
-@router.post("/models/{name}/predict", responses=problems(404, 409, 415), openapi_extra=BODY)
+@router.post(
+    "/models/{name}/predict",
+    responses=problems(404, 409, 415),
+    response_model_exclude_unset=True,
+    openapi_extra=BODY,
+)
 async def predict(
     name: MODEL, request: Request, here: HERE, token: MayAsk, box: BOX = None
 ) -> Prediction:

@@ -150,6 +150,9 @@ class Prediction(BaseModel):
     groups: list[dict[str, Any]] | None = Field(
         None, description="Age groups by falling probability."
     )
+    label: str | None = Field(None, description="The likeliest class, of a classifier.")
+    probability: float | None = Field(None, description="Of that class.")
+    labels: list[dict[str, Any]] | None = Field(None, description="The likeliest classes.")
     outputs: dict[str, Any] | None = Field(None, description="Outputs of any other model, by name.")
     crop: str = Field(description="What the model saw of the picture: a box, or its centre square.")
     note: str | None = Field(None, description="Of an age model: that nothing looked for a face.")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,7 +77,7 @@ def test_bad_data_specs(tmp_path: Path, spec: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("face-000\nsubject:nobody\n", "1 unknown names (subject:nobody)"),
+        ("face-000\nsubject:nobody\n", "1 unknown name (subject:nobody)"),
         ("# nothing\n", "it names nothing"),
         ('{"samples": 3}', "not a valid request"),
         ('{"samples": ["face-000"', "not a valid request"),
@@ -230,3 +232,22 @@ def test_an_attack_that_there_is_none_of_is_refused_before_any_training(
         f"--train-references 2 --attacks los --out {tmp_path}/audit.json"
     )
     assert "Did you mean loss" in told and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("line", ["answer", "status", "request add x"])
+def test_that_there_is_no_project_is_told_before_torch_is_imported(
+    line: str, tmp_path: Path
+) -> None:
+    code = (
+        "import sys, atexit; from unplug.sdk.cli import main; "
+        "atexit.register(lambda: print(sorted({'torch', 'numpy'} & {*sys.modules}))); main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *line.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and "`unplug init` begins a project" in done.stderr
+    assert done.stdout == "[]\n"

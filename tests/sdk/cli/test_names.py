@@ -73,7 +73,7 @@ def test_what_no_request_could_name_is_not_trained_on(tmp_path: Path, how: str) 
             "subject:12",
             "would stand for a person",
             23,
-            "1 unknown names (subject:12)",
+            "1 unknown name (subject:12)",
         )
         files = sorted(path.name for path in faces.iterdir())
         rows = [(file, file, 30) for file in files]

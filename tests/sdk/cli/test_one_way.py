@@ -89,15 +89,21 @@ WAYS = [
     Way(
         command=adopt,
         step=journey.adopt,
-        otherwise={"data": {"spec"}, "split": {"split_file"}, "arguments": {"pairs"}},
+        otherwise={
+            "data": {"spec"},
+            "split": {"split_file"},
+            "arguments": {"pairs"},
+            "task": {"classes"},
+        },
         config={"recipe": Recipe},
+        words={"trunk", "features", "answer", "trained_on"},
         python={"size", "dropout", "schedule", "loss", "smoothing"},
     ),
     Way(
         command=audit,
         step=journey.audit,
         otherwise={"original": {"original"}, "work": {"out"}},
-        words={"plugin", "pictures", "beside"},
+        words={"plugin", "pictures", "beside", "forms"},
     ),
     Way(
         command=evaluate,

@@ -21,8 +21,11 @@ WORDS = {
     "--image": ("pictures that something is computed from", "run|head|generate|parity"),
     "--condition": ("a picture that is drawn already", "generate"),
     "--kind": ("which condition is drawn", "condition|train plugin"),
-    "--pixels": ("the side of pictures", "data|demo|train age|train base|adopt|condition|generate"),
-    "--size": ("of a network: nano, small, base", "demo|train age"),
+    "--pixels": (
+        "the side of pictures",
+        "data|demo|train age|train base|train classes|adopt|condition|generate",
+    ),
+    "--size": ("of a network: nano, small, base", "demo|train age|train classes"),
     "--count": ("how many pictures", "data synth|generate|audit"),
     "--task": ("samples on which the task's error is compared", "parity"),
     "--landmarker": (

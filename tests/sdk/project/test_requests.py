@@ -13,9 +13,20 @@ from unplug.plugins import RECORD
 from unplug.sdk import Project
 from unplug.sdk.cli import main
 from unplug.sdk.cli.defaults import TAKES, project_defaults
+from unplug.sdk.learning.data import load_dataset
 
 from ..cli.calls import refused, run, said
-from .conftest import INIT, Company
+from .conftest import INIT, SIZE, SPEC, Company
+
+
+def test_a_picture_that_cannot_be_read_is_told_with_its_remedy(company: Company) -> None:
+    run(INIT)
+    samples = load_dataset(SPEC, SIZE, show=False).samples
+    broken = next(item for item in samples if item.subject == company.trained)
+    (company.folder / "faces" / broken.id).write_bytes(b"no picture")
+    assert f"{broken.id}: it is a text" in (run(f"request add {company.trained} --id T-1").output)
+    with pytest.raises(DataError, match=r'write `on-bad = "skip"` in unplug\.toml'):
+        Project.open().plan()
 
 
 def test_a_person_is_found_and_told_how_the_model_knows_them(company: Company) -> None:
@@ -28,6 +39,7 @@ def test_a_person_is_found_and_told_how_the_model_knows_them(company: Company) -
         "held_out": 0,
         "forgotten": 0,
         "in_trunk": 0,
+        "unusable": None,
     }
     assert told["new"] and not said(f"request add subject:{company.trained} --id T-1")["new"]
     made = Project.open().request(company.held_out, id="T-2")

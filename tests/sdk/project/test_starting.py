@@ -59,6 +59,10 @@ def test_a_model_that_is_still_to_be_trained(company: Company) -> None:
             "init --model models/age --data synth:n=4,subjects=2",
             "holds none of the samples that it was trained on",
         ),
+        (
+            "init --model models/aeg --data csv:faces/labels.csv",
+            "models/aeg: no model is there. Did you mean models/age?",
+        ),
     ],
 )
 def test_a_project_that_cannot_begin_leaves_no_file(line: str, says: str, company: Company) -> None:

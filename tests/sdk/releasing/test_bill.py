@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from unplug.core import Estimate
-from unplug.sdk.releasing.bill import bill_of_materials
+from unplug.core import Estimate, InputError
+from unplug.sdk.releasing.bill import bill_of_base, bill_of_materials, croissant_of
+from unplug.trust.bundle import ErasureClaim
 
 MANIFEST: dict[str, Any] = {
     "model_type": "age",
@@ -30,7 +33,9 @@ MANIFEST: dict[str, Any] = {
 }
 
 
-def bill(tmp_path: Path, low: float | None = 4.5, high: float | None = 5.5) -> dict[str, Any]:
+def bill(
+    tmp_path: Path, low: float | None = 4.5, high: float | None = 5.5, **described: Any
+) -> dict[str, Any]:
     folder = tmp_path / "age.fp16.mlpackage"
     folder.mkdir(exist_ok=True)
     files: Any = [
@@ -38,7 +43,8 @@ def bill(tmp_path: Path, low: float | None = 4.5, high: float | None = 5.5) -> d
         for path in (tmp_path / "age.fp32.onnx", folder)
     ]
     error = Estimate(value=5.0, low=low, high=high)
-    return bill_of_materials("face-age", "A face-age predictor", MANIFEST, files, {"MAE": error})
+    title = "A face-age predictor"
+    return bill_of_materials("face-age", title, MANIFEST, files, {"MAE": error}, described)
 
 
 def test_it_holds_to_the_schema_and_is_the_same_again(tmp_path: Path) -> None:
@@ -76,3 +82,52 @@ def test_an_error_without_an_interval_has_none(tmp_path: Path) -> None:
     card = bill(tmp_path, None, None)["metadata"]["component"]["modelCard"]
     (metric,) = card["quantitativeAnalysis"]["performanceMetrics"]
     assert metric["value"] == "5" and "confidenceInterval" not in metric
+
+
+def test_croissant_metadata_next_to_the_data_are_named_with_their_licence(tmp_path: Path) -> None:
+    table, file = tmp_path / "labels.csv", tmp_path / "croissant.json"
+    table.write_text("path\n")
+    spec = f"csv:{table},path=photo"
+    assert croissant_of(spec) == {} == croissant_of("synth:n=4")
+    licence = "https://creativecommons.org/licenses/by/4.0/"
+    file.write_text(json.dumps({"@type": "sc:Dataset", "name": "faces", "license": licence}))
+    described = croissant_of(spec)
+    assert described == croissant_of(f"utkface:{tmp_path}")
+    made = bill(tmp_path, **described)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(made)) is None
+    (data,) = (part for part in made["components"] if part["type"] == "data")
+    assert (data["name"], data["licenses"]) == ("faces", [{"license": {"name": licence}}])
+    assert data["hashes"][0]["content"] == "2" * 64, "the data's digest, as without"
+    (reference,) = data["externalReferences"]
+    assert reference["hashes"][0]["content"] == hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "3", "{}", '{"name": 3}'])
+def test_a_file_that_is_no_croissant_metadata_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "croissant.json").write_text(text)
+    with pytest.raises(InputError, match="it is not Croissant metadata"):
+        croissant_of(f"imagefolder:{tmp_path}")
+
+
+def test_an_erased_base_has_a_bill_of_its_files(tmp_path: Path) -> None:
+    for name in ("unet/unet.onnx", "pipeline.json", "reports/audit.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    claim = ErasureClaim(
+        base_sha256="1" * 64,
+        original_sha256="0" * 64,
+        concepts=("glasses", "hat"),
+        method="uce",
+        edit_bytes=3,
+        against="prompts",
+    )
+    made = bill_of_base("small", tmp_path, claim, {"unplug": "0.1.0", "scipy": None})
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(made)) is None
+    model = made["metadata"]["component"]
+    assert model["pedigree"]["notes"] == "erased glasses, hat by uce"
+    assert model["pedigree"]["ancestors"][0]["hashes"][0]["content"] == "0" * 64
+    assert [part["name"] for part in made["components"]] == [
+        "pipeline.json",
+        "unet/unet.onnx",
+        "unplug-sdk",
+    ]

@@ -146,7 +146,9 @@ def test_the_cache_is_purged_and_it_is_recorded(
     load_dataset(SPEC, 16, show=False)
     assert len(held_in_cache()) == 1
     before = called(look)
-    assert standing(in_cache(before)) == {("holds", "unplug trace --purge --request ID")}
+    assert standing(in_cache(before)) == {
+        ("holds", "`unplug trace` deletes it with --purge and --request ID")
+    }
     assert "what is deleted is recorded" in refused(f"{look} --purge")
     assert "no key that signs" in refused(f"{look} --purge --request A-1")
     called("ledger init")

@@ -58,7 +58,7 @@ def class_task(kind: type[ClassTask] = ClassTask, **recipe: Any) -> ClassTask:
         "batch_size": 16,
         **recipe,
     }
-    return kind.of(Recipe(**settings), classes=10, width=8)
+    return kind.of(Recipe(**settings), "abcdefghij", width=8)
 
 
 class WideAge(AgePredictor):

@@ -157,7 +157,7 @@ def check_tensors(path: Path, iospec: IOSpec, inputs: Tensors, outputs: Tensors)
         inputs, outputs: the file's.
 
     Raises:
-        ArtifactError: they differ.
+        ArtifactError: the file's tensors are not those of its card.
     """
     for specs, tensors in ((iospec.inputs, inputs), (iospec.outputs, outputs)):
         expected = {spec.name: (spec.shape, spec.dtype) for spec in specs}

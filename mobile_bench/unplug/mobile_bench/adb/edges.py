@@ -34,7 +34,7 @@ def read_edges(path: Path) -> Edges:
 
     Raises:
         MissingExtraError: LiteRT is not installed.
-        ConversionError: the file ends it.
+        ConversionError: reading the file ended the child process.
     """
     require_modules(("ai_edge_litert.interpreter",), "run")
     told = call_in_child(

@@ -34,7 +34,7 @@ class App(Protocol):
     """What an app can run, and how it is driven.
 
     Args:
-        runs: which files, and on what.
+        runs: the files, and the place that runs them.
     """
 
     runs: RunsFiles

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from unplug.core import InputError, counted, installed_versions
+from unplug.core import InputError, counted, installed_versions, milliseconds
 from unplug.export import Artifact
 
 from ..baselines import Baselines, load_baselines
@@ -198,7 +198,7 @@ def _estimate(artifact: Artifact, features: Features, calibration: Calibration) 
     warnings = list(calibration.warnings)
     if (known_ms := calibration.measured_ms.get(artifact.card.sha256)) is not None:
         warnings.append(
-            f"{artifact.card.file} was measured ({known_ms:.3g} ms) and is among the rows of the fit: "
+            f"{artifact.card.file} was measured ({milliseconds(known_ms)} ms) and is among the rows of the fit: "
             "use that number"
         )
     if features.total_macs > FAR * max(calibration.macs) or FAR * features.total_macs < min(

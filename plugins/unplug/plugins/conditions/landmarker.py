@@ -60,7 +60,7 @@ def resolve_task(kind: str, task: str, variable: str, file: str, page: str) -> s
         file, page: the file to get, and the page that has it.
 
     Raises:
-        InputError: neither names a file.
+        InputError: neither the argument nor the environment names a file.
     """
     name = task or os.environ.get(variable, "")
     fix = f"Get {file} from {page} and set {variable} to it, or give `task=FILE`"

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     metavar="A,B,...",
     help="Borders of its age groups in years, or yearly (0,1,...,100); default: ours.",
 )
+@click.option(
+    "--classes",
+    is_flag=True,
+    help="It answers the labels of the data, one logit each in alphabetical order, and no ages.",
+)
 @option("--mean", default="0.5,0.5,0.5", help="It sees (RGB in [0, 1] - mean) / std.")
 @option("--std", default="0.5,0.5,0.5", help="See --mean.")
 @click.option(
@@ -74,6 +79,7 @@ def adopt(
     weights: Path | None,
     split_file: Path | None,
     edges: str | None,
+    classes: bool,
     mean: str,
     std: str,
     pairs: tuple[str, ...],
@@ -84,12 +90,13 @@ def adopt(
     common: Common,
     **options: Any,
 ) -> Outcome:
-    """Make a network of your own an age predictor that every command works on.
+    """Make a network of your own an age predictor or a classifier that every command works on.
 
     FACTORY is timm:NAME, torchvision:NAME, or package.module:factory or ./FILE.py:factory, which is
     code of yours: calling this command says that it may run here. The network takes pictures (B, 3, H, W) and
-    answers one logit an age group. Nobody but you knows who trained it, so --weights needs --split
-    (or data with official parts). The recipe's options say how it would be trained again.
+    answers one logit an age group, or with --classes one a label. Nobody but you knows who trained
+    it, so --weights needs --split (or data with official parts). The recipe's options say how it
+    would be trained again.
 
     With --trunk it becomes the frozen trunk of an exact design; FACTORY may then be onnx:FILE.
     --data are pictures that nobody may withdraw, and --trained-on says who trained it.
@@ -97,6 +104,10 @@ def adopt(
     from unplug.sdk.learning.data import load_split
     from unplug.sdk.learning.training import Recipe, parse_edges
 
+    if classes and (edges is not None or trunk):
+        name = "--edges" if edges is not None else "--trunk"
+        why = "they are borders of ages" if edges is not None else "designs know ages alone"
+        raise InputError(name, why, "Leave it out with --classes")
     shared: dict[str, Any] = {
         "out": out,
         "weights": weights,
@@ -118,7 +129,8 @@ def adopt(
     if features or answer or trained_on:
         raise InputError("--features, --answer, --trained-on", "a trunk has them", "Add --trunk")
     split = None if split_file is None else load_split(split_file)
-    done = journey.adopt(factory, spec, split=split, say=common.say, **shared, **recipe)
+    shared |= {"task": "classes" if classes else "age", "split": split, "say": common.say}
+    done = journey.adopt(factory, spec, **shared, **recipe)
     return _told(done, factory, out)
 
 
@@ -131,14 +143,17 @@ def _trunk_told(done: Checkpoint, out: Path) -> Outcome:
 
 
 def _told(done: Checkpoint, factory: str, out: Path) -> Outcome:
+    import torch
+
+    from unplug.sdk.forgetting.tasks import task_of
     from unplug.sdk.learning.training import split_of
 
+    task = task_of(done, device=torch.device("cpu"))
     metrics, notes = done.record["metrics"], done.record["adopted"]["notes"]
     count = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [f"saved {out}: {factory}, {count / 1e6:.2f} M parameters"]
     lines += [
-        f"{name:<11}{row['n']:>6} samples  MAE {row['mae']:5.2f} years"
-        for name, row in metrics.items()
+        f"{name:<11}{row['n']:>6} samples  {task.describe(row)}" for name, row in metrics.items()
     ]
     lines += [f"note: {note}" for note in notes]
     value = {

@@ -12,6 +12,7 @@ import click
 from unplug.core import GateFailed, InputError, counted, read_json, seconds
 
 from .base import Common, Outcome, command, folded
+from .defaults import open_project
 from .release import gate_lines
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ def answer(yes: bool, dry_run: bool, common: Common) -> Outcome:
     Prints the plan first, and asks. Killed, the same command goes on. Where a gate refuses (exit
     1) nothing moves, and the requests stay open.
     """
-    from unplug.sdk.project import Project
-
-    project = Project.open()
+    project = open_project()
     plan = project.plan()
     text = "\n".join(_planned(plan))
     if dry_run:
@@ -53,16 +52,20 @@ def answer(yes: bool, dry_run: bool, common: Common) -> Outcome:
 
 def _planned(plan: AnswerPlan) -> Iterator[str]:
     if plan.requests:
-        way = f"exact, by {plan.design}" if plan.design else "approximate, by an ordinary model"
-        known = plan.steps.seconds if plan.steps is not None else None
-        takes = "not timed here yet" if known is None else f"about {seconds(known)}"
-        unknown = () if plan.steps is None or known is None else plan.steps.unknown
-        takes += f", and {', '.join(unknown)}: not timed here yet" if unknown else ""
+        way = f"exactly, by {plan.design}" if plan.design else "approximately"
         yield folded(
-            f"release {plan.release} answers {', '.join(plan.requests)}: "
-            f"{counted(plan.pictures, 'picture')}; {way}; {takes}; from {plan.begins}"
+            f"release {plan.release} answers {', '.join(plan.requests)}: from {plan.begins}, it "
+            f"forgets {counted(plan.pictures, 'picture')} {way}"
         )
-        yield f"  {plan.out}"
+        known = plan.steps.seconds if plan.steps is not None else None
+        if plan.steps is None or known is None:
+            yield "takes: not timed here yet"
+        else:
+            more = f", and for {', '.join(plan.steps.unknown)}" if plan.steps.unknown else ""
+            yield folded(
+                f"takes about {seconds(known)}{more and f'{more}, which were not timed here yet'}"
+            )
+        yield f"writes {plan.out}"
     if plan.unfinished:
         yield folded(f"search, certificate and letter of {', '.join(plan.unfinished)}")
     yield from plan.waiting

@@ -65,7 +65,14 @@ OF_MODELS = (
     help="Train this many reference models (each costs a retraining) into OUT's folder.",
 )
 @fleet_option
-@click.option("--attacks", default="", help="Attacks, comma-separated (default: all that can run).")
+@click.option(
+    "--attacks",
+    default="",
+    help=(
+        "Attacks, comma-separated (default: all that can run); of an erased base also NAME:STEPS, "
+        "say relearn:100."
+    ),
+)
 @path_option(
     "--original-artifact",
     "original_artifacts",
@@ -115,6 +122,14 @@ OF_MODELS = (
     metavar="WORDS",
     help="Other words that must still work in an erased base; may be repeated.",
 )
+@option(
+    "--forms",
+    default="as it is,fp16,int8",
+    help=(
+        "Forms of an erased base in which prompts and control images are tried; also: 25 steps, "
+        "student."
+    ),
+)
 @out_option("Audit report to write (JSON).")
 @computing
 @command
@@ -126,6 +141,7 @@ def audit(
     plugin: str | None,
     pictures: int,
     beside: tuple[str, ...],
+    forms: str,
     out: Path,
     common: Common,
     **options: Any,
@@ -162,8 +178,9 @@ def audit(
             plugin=plugin,
             pictures=pictures,
             beside=beside,
+            forms=names(forms),
         )
-    if other := given_option("plugin", "pictures", "beside"):
+    if other := given_option("plugin", "pictures", "beside", "forms"):
         raise InputError(
             f"`{other}`", "it applies to erased bases, and this is not one", "Leave it out"
         )
@@ -271,6 +288,8 @@ def _use(model: ModelAudit, report: AuditReport) -> dict[str, str]:
         row["test acc."] = f"{100 * test.accuracy.value:.1f} %"
     if test.mae is not None and forget.mae is not None:
         row |= {"test MAE": f"{test.mae.value:.2f}", "forget MAE": f"{forget.mae.value:.2f}"}
+    elif test.wrong is not None and forget.accuracy is not None:
+        row["forget acc."] = f"{100 * forget.accuracy.value:.1f} %"
     else:
         row |= {"test loss": f"{test.loss:.4f}", "forget loss": f"{forget.loss:.4f}"}
     moved = next((item.auc_shift for item in report.rounding if item.sha256 == model.sha256), {})

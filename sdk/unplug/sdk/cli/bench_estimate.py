@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unplug.core import InputError, table
+from unplug.core import InputError, milliseconds, table
 
 from .base import Common, Outcome, command
 from .options import out_option, path_argument, path_option
@@ -96,10 +96,10 @@ def text_of(report: EstimateReport) -> str:
     rows = [
         (
             item.file,
-            f"{item.latency_ms:.3g}",
+            milliseconds(item.latency_ms),
             "unknown"
             if item.low_ms is None or item.high_ms is None
-            else f"{item.low_ms:.3g} to {item.high_ms:.3g}",
+            else f"{milliseconds(item.low_ms)} to {milliseconds(item.high_ms)}",
             f"{item.macs / 1e6:.1f}",
             f"{item.bytes / 1e6:.1f}",
             f"{item.operators}",

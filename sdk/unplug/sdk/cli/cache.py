@@ -82,7 +82,7 @@ def purge(
     if everything == (spec is not None or forget_file is not None):
         raise InputError(
             "unplug cache purge",
-            "what to delete is not said",
+            "it needs to know what to delete",
             "Give --data SPEC or --forget FILE, or --all alone",
         )
     held = held_in_cache()
@@ -101,7 +101,7 @@ def purge(
         f"{size(freed)} deleted, {counted(left, 'other entry', 'other entries')} left in "
         f"{cache_dir()}"
         if chosen
-        else "nothing of that is kept"
+        else "the cache keeps nothing of them"
     )
     value = {"cache": str(cache_dir()), "deleted": _facts(chosen), "bytes": freed, "left": left}
     return Outcome(value=value, text="\n".join(lines))

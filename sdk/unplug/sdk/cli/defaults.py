@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from unplug.core import is_there
 
 if TYPE_CHECKING:
-    from unplug.sdk.project import ProjectFolder, ProjectSettings
+    from unplug.sdk.project import Project, ProjectFolder, ProjectSettings
 
 DATA, MODEL, FILES = ("spec", "on_bad"), ("checkpoint",), ("targets", "precisions")
 TAKES: dict[str, tuple[str, ...]] = {
     "train age": DATA,
+    "train classes": DATA,
     "references": (*MODEL, *DATA),
     "forget": (*MODEL, *DATA),
     "certify": (*MODEL, *DATA),
@@ -37,6 +38,18 @@ TAKES: dict[str, tuple[str, ...]] = {
     "bundle verify": ("trusted",),
 }
 """Command to those of its parameters that a project says something of."""
+
+
+def open_project() -> Project:
+    """The project around the current folder. Where there is none nothing slow is imported to say
+    so.
+    """
+    from unplug.sdk.project import ProjectFolder
+
+    ProjectFolder.open()
+    from unplug.sdk.project import Project
+
+    return Project.open()
 
 
 @contextlib.contextmanager

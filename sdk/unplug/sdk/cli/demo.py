@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.core import percent, require_modules
+from unplug.core import percent, require_modules, seconds
 
 from .base import Common, Outcome, command, computing, folded
 from .options import FloatRange, faces_option, on_bad_option, out_option, spec_option
@@ -113,7 +113,7 @@ def _way_lines(way: Any) -> list[str]:
     theirs = "{:.1f} years before, {:.1f} after, {:.1f} had they never been there".format(
         *way.error
     )
-    cost = f"{way.wall_s:.2g} s, {percent(way.compute_fraction)} of retraining"
+    cost = f"{seconds(way.wall_s)}, {percent(way.compute_fraction)} of retraining"
     return [
         folded(f"{way.model}: forgets by {way.method} in {cost}; {way.verdict}"),
         folded(

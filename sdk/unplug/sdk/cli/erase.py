@@ -9,14 +9,22 @@ from typing import Any
 
 import click
 
-from unplug.core import counted
+from unplug.core import counted, seconds
 
 from .base import Common, Outcome, command, computing, folded, settings
-from .options import half_option, option, out_option, path_option, restart_option, settings_option
+from .options import (
+    half_option,
+    known_base,
+    option,
+    out_option,
+    path_option,
+    restart_option,
+    settings_option,
+)
 
 
 @click.command()
-@click.argument("base_name", metavar="BASE")
+@click.argument("base_name", metavar="BASE", callback=known_base)
 @click.option(
     "--concept",
     "words",
@@ -97,7 +105,7 @@ def _told(record: dict[str, Any], out: Path) -> Outcome:
         size = f"a map of {edit['bytes']:,} bytes, or {size}"
     prompt = shlex.quote(f"a portrait of an adult, {record['concepts'][-1]['words']}")
     lines = [
-        f"saved {out}: {said} erased by {record['method']}{with_it} in {record['cost']['wall_s']:.3g} s",
+        f"saved {out}: {said} erased by {record['method']}{with_it} in {seconds(record['cost']['wall_s'])}",
         f"changed {size}",
         *(_never_saw(record["trained"]) if "trained" in record else _aimed_at(record["plugins"])),
         f"Next: unplug generate --base {shlex.quote(str(out))} --prompt {prompt} --out picture.png",

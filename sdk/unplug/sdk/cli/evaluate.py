@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, counted, table
+from unplug.core import InputError, counted, plain, table
 from unplug.plugins import weights_sha256
 from unplug.sdk import journey
 
@@ -25,8 +25,18 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from unplug.sdk.evidence.assurance import EvaluationReport, ModelEvaluation, Rate
+    from unplug.sdk.evidence.assurance import (
+        ClassesJudged,
+        ClassEvaluation,
+        EvaluationReport,
+        ModelEvaluation,
+        Rate,
+    )
     from unplug.sdk.evidence.statistics import Estimate
+
+
+WORST = 3  # classes that a line names
+APART = {"other data": "other data", "unknown": "people whom it may know"}
 
 
 @click.command()
@@ -97,15 +107,17 @@ def evaluate(
     common: Common,
     **options: Any,
 ) -> Outcome:
-    """Judge MODELS (checkpoints, exported files, bundles) at age limits, on people whom they never
-    saw.
+    """Judge MODELS (checkpoints, exported files, bundles) at age limits, or classifiers by labels,
+    on people whom they never saw.
 
     Errors by year of age and by group (csv columns attr:NAME; UTKFace's names say sex and race),
     false positives of Challenge-T over minors, 13 to 16, false rejections, the worst group,
     failures to process and time a picture, with intervals over people. What the sample cannot
     support is said, with how many people are missing.
+
+    Of classifiers: right answers in all, by class and by group, and calibration.
     """
-    from unplug.sdk.evidence.assurance import add_to_card, card_text
+    from unplug.sdk.evidence.assurance import ClassEvaluation, add_to_card, card_text
 
     folders = [path for path in models if (path / "config.json").is_file()]
     if card and not folders:
@@ -120,6 +132,13 @@ def evaluate(
         **common.shared,
         **options,
     )
+    if isinstance(report, ClassEvaluation):
+        if card:
+            raise InputError("--card", "it is for ages", "Leave it out of classifiers")
+        report.save(out)
+        return Outcome(
+            value=report.to_dict(), text="\n".join([*_class_summary(report), f"saved {out}"])
+        )
     report.save(out)
     for path in folders if card else ():
         if (judged := report.of(weights_sha256(path))) is not None:
@@ -146,22 +165,49 @@ def _years(text: str | None) -> tuple[float, ...]:
     return tuple(dict.fromkeys(years))
 
 
+def _class_summary(report: ClassEvaluation) -> Iterator[str]:
+    whom = f"its {report.part} set" if report.part else APART[report.apart]
+    yield (
+        f"{counted(report.pictures, 'picture')} of {counted(report.people, 'person', 'people')}: "
+        f"{whom}"
+    )
+    rows = [
+        {
+            "model": plain(model.label, 40),
+            "form": _form(model),
+            "accuracy": _span(model.accuracy, 3),
+            "loss": _span(model.loss, 3),
+            "calibration error": f"{model.calibration_error:.3f}",
+            "ms": f"{1000 * model.seconds:.1f}",
+        }
+        for model in report.models
+    ]
+    yield table(tuple(rows[0]), [tuple(row.values()) for row in rows])
+    for model in report.models:
+        known = [row for row in model.classes if row.found is not None]
+        worst = sorted(known, key=lambda row: row.found or 0.0)[:WORST]
+        told = ", ".join(
+            f"{plain(row.label, 40)} {100 * (row.found or 0.0):.0f} %" for row in worst
+        )
+        yield f"{plain(model.label, 40)}: found least of {told}"
+        yield from (
+            f"{plain(model.label, 40)}: {plain(row.cell, 60)}: {_span(row.accuracy, 3)} right"
+            for row in model.groups
+        )
+
+
 def _summary(report: EvaluationReport) -> Iterator[str]:
     from unplug.sdk.evidence.assurance import copies_left_out
 
     people = report.people
-    whom = {
-        "held out": f"its {people.part} set",
-        "other data": "other data",
-        "unknown": "people whom it may know",
-    }
+    whom = f"its {people.part} set" if people.apart == "held out" else APART[people.apart]
     more = (
         f", of which {people.left_out} are left out"
         if people.apart == "other data" and people.left_out
         else ""
     )
     seen = f"{counted(people.pictures, 'picture')} of {counted(people.people, 'person', 'people')}"
-    yield f"{seen} ({people.minors} under 18): {whom[people.apart]}{more}"
+    yield f"{seen} ({people.minors} under 18): {whom}{more}"
     if people.copies is not None:
         yield copies_left_out(people.copies)
     rows = [_row(model) for model in report.models]
@@ -208,10 +254,14 @@ def _processed(report: EvaluationReport) -> str:
     )
 
 
+def _form(model: ModelEvaluation | ClassesJudged) -> str:
+    return "checkpoint" if model.target is None else f"{model.target} {model.precision}"
+
+
 def _row(model: ModelEvaluation) -> dict[str, str]:
     row = {
         "model": model.label,
-        "form": "checkpoint" if model.target is None else f"{model.target} {model.precision}",
+        "form": _form(model),
     }
     row |= {
         "MAE": _span(model.mae, 2),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, counted
+from unplug.core import InputError, counted, seconds
 
-from .base import Common, Outcome, command, computing, folded, percent, settings
+from .base import Common, Outcome, command, computing, folded, settings
 from .forget_pack import drop_word, forget_pack
 from .options import (
     ON_BAD,
@@ -158,11 +158,7 @@ def _told(done: Checkpoint, task: StoredTask, out: Path) -> Outcome:
     )
     lines = [
         f"saved {out}: {counted(facts['samples'], 'sample')} forgotten by {facts['method']} in "
-        f"{cost['wall_s']:.3g} s{beside}",
-        folded(
-            f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} "
-            f"of retraining ({cost['retrain']['source']})"
-        ),
+        f"{seconds(cost['wall_s'])}{beside}",
     ]
     if (slow := slow_clock(cost)) is not None:
         lines.append(folded(slow))

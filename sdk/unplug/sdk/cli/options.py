@@ -228,7 +228,7 @@ def traces(forget_file: Path) -> str:
 
 def cached(whose: str) -> str:
     """How decoded pictures are deleted, in a line."""
-    return f"Decoded pictures are kept in the cache: unplug cache purge {whose}"
+    return f"The cache keeps their decoded pictures until: unplug cache purge {whose}"
 
 
 faces_option = click.option(
@@ -259,8 +259,22 @@ training_data_option = click.option(
 runtime_option = click.option(
     "--runtime", help="Runtime, say tensorflow (default: that of each file's target)."
 )
+
+
+def known_base(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    """A base by name, refused before torch is loaded where it is a folder that is not there."""
+    from unplug.sdk.drawing.diffusion import base_folder
+
+    if value is not None:
+        base_folder(value)
+    return value
+
+
 base_option = click.option(
     "--base",
+    callback=known_base,
     help="The diffusion base of a plugin or a pack (default: the one in its record).",
 )
 

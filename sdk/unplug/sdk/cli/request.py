@@ -10,6 +10,7 @@ import click
 
 from . import ledger
 from .base import Common, Outcome, command, folded
+from .defaults import open_project
 from .ledger_options import request_facts
 
 
@@ -39,9 +40,7 @@ def add(
     """Record that PERSON, a name in the data, asks to be forgotten; the same one twice is recorded
     once.
     """
-    from unplug.sdk.project import Project
-
-    made = Project.open().request(person, id=name, received=received, identity=identity)
+    made = open_project().request(person, id=name, received=received, identity=identity)
     asked = made.request
     lines = [
         folded(made.person.shown),

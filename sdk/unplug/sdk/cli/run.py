@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, table
+from unplug.core import InputError, printable, table
 from unplug.sdk import journey
 
 from .base import Common, Outcome, command, folded, seed_option
@@ -74,8 +74,9 @@ def run(
     MODEL is an exported file (in its own runtime), a checkpoint, or a bundle, which is verified
     first; the first of its files whose runtime is installed here is taken.
 
-    An age predictor says the age on a photograph. A plugin takes drawn conditions (`unplug
-    condition`) and shows its residuals, a UNet and a decoder take --array FILE.npz or --random.
+    An age predictor says the age on a photograph, a classifier a label with its probability. A
+    plugin takes drawn conditions (`unplug condition`) and shows its residuals, a UNet and a decoder
+    take --array FILE.npz or --random.
     Without --box or --landmarker the centre square of a picture is taken, which is right for
     faces that are cropped already.
     """
@@ -109,6 +110,14 @@ def _lines(answer: Answer, outs: tuple[Path, ...]) -> list[str]:
             lines.append(
                 f"{result['image']}: {decision['answer']} {decision['age']:g} (P = {decision['over']:.4f})"
             )
+        if "label" in result:
+            others = ", ".join(
+                f"{printable(row['label'])}: {100 * row['probability']:.0f} %"
+                for row in result["labels"][1:4]
+            )
+            said = f"{printable(result['label'])}, {100 * result['probability']:.0f} %"
+            lines.append(f"{result['image']}: {said} ({others}) [{result['crop']}]")
+            continue
         groups = ", ".join(
             f"{row['ages']}: {100 * row['probability']:.0f} %" for row in result["groups"][:3]
         )

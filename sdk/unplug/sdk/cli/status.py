@@ -11,6 +11,7 @@ import click
 from unplug.core import counted
 
 from .base import Common, Outcome, command, folded
+from .defaults import open_project
 from .ledger_options import request_facts
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ def status(common: Common) -> Outcome:
     """Show what is due, which model is current, and what is left of whom it forgot (exit 1:
     something is late, or the current model is not there).
     """
-    from unplug.sdk.project import Project
-
-    project = Project.open()
+    project = open_project()
     found = project.status()
     value = {
         "name": project.settings.model.name,

@@ -1,4 +1,4 @@
-"""``unplug train age|base|pack|plugin|student``."""
+"""``unplug train age|base|classes|pack|plugin|student``."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ from .train_student import student
 if TYPE_CHECKING:
     from unplug.plugins import Checkpoint
     from unplug.sdk.learning.data import Dataset, Split
+    from unplug.sdk.learning.training import Recipe
+
+
+SIZE = click.Choice(["nano", "small", "base"])
 
 
 @click.group()
@@ -48,7 +52,7 @@ train.add_command(student)
     cls=ConfiguredCommand,
     config="unplug.sdk.learning.training:Recipe",
     skip=FINE,
-    types={"size": click.Choice(["nano", "small", "base"])},
+    types={"size": SIZE},
 )
 @data_option
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
@@ -122,10 +126,7 @@ def age(
     dataset = read(spec)
     consented = None if trunk_data is None else read(trunk_data)
     split = _split(dataset, split_file, seed=common.seed, validation=validation, test=test)
-    common.say(
-        f"training {asked.size} at {asked.image_size} px on {len(split.retain)} "
-        f"of {len(dataset)} samples"
-    )
+    _say_training(asked, dataset, split, common)
     done = journey.train(
         dataset,
         split,
@@ -141,18 +142,69 @@ def age(
     return _told(done, out, split)
 
 
+@train.command(
+    cls=ConfiguredCommand,
+    config="unplug.sdk.learning.training:Recipe",
+    skip=("edges", *FINE),
+    types={"size": SIZE},
+)
+@data_option
+@out_option("Checkpoint folder to write; an unfinished run there is continued.")
+@split_options
+@split_file_option
+@restart_option()
+@computing
+@command
+def classes(
+    spec: str,
+    on_bad: Any,
+    out: Path,
+    split_file: Path | None,
+    validation: float,
+    test: float,
+    common: Common,
+    restart: bool,
+    **recipe: Any,
+) -> Outcome:
+    """Train a classifier of the labels of the data: imagefolder:, cifar10:, or csv: with a column
+    label.
+
+    Samples are split, and an unfinished training goes on, as by `unplug train age`.
+    """
+    from unplug.sdk.learning.data import load_dataset
+    from unplug.sdk.learning.training import Recipe
+
+    chosen = given(Recipe, recipe)
+    asked = Recipe(**chosen)
+    dataset = load_dataset(spec, asked.image_size, on_bad=on_bad, show=common.show)
+    split = _split(dataset, split_file, seed=common.seed, validation=validation, test=test)
+    _say_training(asked, dataset, split, common)
+    done = journey.train(
+        dataset, split, out=out, task="classes", restart=restart, **common.shared, **chosen
+    )
+    return _told(done, out, split)
+
+
+def _say_training(asked: Recipe, dataset: Dataset, split: Split, common: Common) -> None:
+    common.say(
+        f"training {asked.size} at {asked.image_size} px on {len(split.retain)} "
+        f"of {len(dataset)} samples"
+    )
+
+
 def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:
+    import torch
+
+    from unplug.sdk.forgetting.tasks import GroupTask, task_of
+
     metrics, cost = done.record["metrics"], done.record["cost"]
     lines = [f"saved {out} ({cost['wall_s']:.1f} s on {cost['device']})"]
-    for name, row in metrics.items():
-        lines.append(
-            f"{name:<11}{row['n']:>6} samples  accuracy {100 * row['accuracy']:5.1f} %  MAE "
-            f"{row['mae']:5.2f} years"
-        )
-    groups = ", ".join(
-        f"{row['ages']}: {row['mae']:.1f}" for row in metrics["test"]["per_group"] if row["n"]
-    )
-    lines.append(f"MAE per age group (test): {groups}")
+    task = task_of(done, device=torch.device("cpu"))
+    assert isinstance(task, GroupTask)
+    lines += [
+        f"{name:<11}{row['n']:>6} samples  {task.describe(row)}" for name, row in metrics.items()
+    ]
+    lines.append(task.describe_groups(metrics["test"]))
     value = {
         "out": str(out),
         "sha256": done.sha256,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, computing
-from .options import FINE, data_option, half_option, option, out_option, restart_option
+from .options import FINE, data_option, half_option, known_base, option, out_option, restart_option
 from .options_of import ConfiguredCommand, given
 
 
@@ -23,7 +23,12 @@ from .options_of import ConfiguredCommand, given
     default=128,
     help="Side in pixels, a multiple of 8.",
 )
-@click.option("--start", metavar="BASE", help="Go on from this base: small, a folder, a hub id.")
+@click.option(
+    "--start",
+    metavar="BASE",
+    callback=known_base,
+    help="Go on from this base: small, a folder, a hub id.",
+)
 @click.option(
     "--word",
     "words",

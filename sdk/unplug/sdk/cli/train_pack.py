@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, computing
-from .options import FINE, data_option, half_option, option, out_option, restart_option
+from .options import FINE, data_option, half_option, known_base, option, out_option, restart_option
 from .options_of import ConfiguredCommand, given
 
 
@@ -17,7 +17,13 @@ from .options_of import ConfiguredCommand, given
 @data_option
 @option("--word", required=True, help="Words in prompts that use it, for example 'eye patch'.")
 @out_option("Folder to write; an unfinished run there is continued.")
-@option("--base", "base_name", default="small", help="small, a diffusers folder, or OWNER/NAME.")
+@option(
+    "--base",
+    "base_name",
+    default="small",
+    callback=known_base,
+    help="small, a diffusers folder, or OWNER/NAME.",
+)
 @half_option
 @restart_option()
 @computing

@@ -14,6 +14,7 @@ from .options import (
     FINE,
     data_option,
     half_option,
+    known_base,
     option,
     out_option,
     path_option,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     "--base",
     "base_name",
     default="small",
+    callback=known_base,
     help="small, a diffusers folder, or OWNER/NAME on the hub.",
 )
 @click.option(

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, computing
-from .options import FINE, data_option, half_option, option, out_option, restart_option
+from .options import FINE, data_option, half_option, known_base, option, out_option, restart_option
 from .options_of import ConfiguredCommand, given
 
 
@@ -26,6 +26,7 @@ from .options_of import ConfiguredCommand, given
     "--base",
     "base_name",
     default="small",
+    callback=known_base,
     help="The teacher: small, a folder, or OWNER/NAME.",
 )
 @half_option

@@ -10,7 +10,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from unplug.core import InputError, UnplugError, cache_alone, counted, hold, is_there, make_folder
+from unplug.core import (
+    DataError,
+    InputError,
+    UnplugError,
+    cache_alone,
+    counted,
+    hold,
+    is_there,
+    make_folder,
+)
 from unplug.plugins import load_checkpoint
 from unplug.sdk import journey
 from unplug.sdk.forgetting.tasks import task_of
@@ -31,7 +40,7 @@ from unplug.trust.ledger import Ledger, open_ledger, open_queue, pick
 
 from .folder import ProjectFolder
 from .found_person import seen
-from .place import HIDDEN
+from .place import FILE, HIDDEN
 from .settings import ReleaseSettings
 from .state import ProjectState, current_state
 
@@ -127,7 +136,11 @@ class _Next:
         original = load_checkpoint(self.project.current())
         task = task_of(original, device=pick_device(model.device))
         size, record = task.image_size, original.record
-        dataset = load_again(model.data, size, record, on_bad=model.on_bad, show=show)
+        try:
+            dataset = load_again(model.data, size, record, on_bad=model.on_bad, show=show)
+        except DataError as error:
+            fix = error.fix.replace("pass `on_bad=skip`", f'write `on-bad = "skip"` in {FILE}')
+            raise DataError(error.what, error.why, fix) from error
         wanted = dict.fromkeys(name for held in requests.values() for name in held)
         config = {item.name: getattr(chosen, item.name) for item in fields(ReleaseChoices)}
         if design_of(original) is not None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from unplug.core import SUBJECT, DataError, InputError, KnownNames, UnplugError, counted
-from unplug.sdk.learning.data import Split, named_samples, parse_spec, stored_name
+from unplug.sdk.learning.data import (
+    Sample,
+    Source,
+    Split,
+    named_samples,
+    parse_spec,
+    stored_name,
+)
 
 from .settings import spec_at
 
@@ -18,6 +25,8 @@ TRUNK = (
     "No design forgets from a trunk. `unplug ledger add` records the request all the same; then "
     "train the trunk again without them"
 )
+SIDE = 8
+"""Pixels of a picture that is decoded only to see whether it can be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +39,7 @@ class FoundPerson:
         trained, held_out, forgotten: how many of them the current model was trained on, only judged
             or chose it, and was made to forget.
         in_trunk: pictures of somebody of that name in the data of its trunk.
+        unusable: the first of the pictures that cannot be read, and why; None where all can be.
     """
 
     name: str
@@ -38,6 +48,7 @@ class FoundPerson:
     held_out: int
     forgotten: int
     in_trunk: int
+    unusable: str | None = None
 
     @property
     def shown(self) -> str:
@@ -58,6 +69,10 @@ class FoundPerson:
                 f". Careful: {counted(self.in_trunk, 'picture')} of somebody of that name are in "
                 "the trunk's data, and a trunk cannot forget"
             )
+        if self.unusable:
+            line += (
+                f". {self.unusable}: repair it, or delete it and its row, before `unplug answer`"
+            )
         return line
 
 
@@ -74,7 +89,9 @@ def find_person(spec: str, record: Mapping[str, Any], folder: Path, person: str)
         DataError: the data hold nobody of that name; it says which names are near.
         InputError: they are among the trunk's people alone, or several names are alike.
     """
-    names = named_samples(parse_spec(spec).listing().samples)
+    source = parse_spec(spec)
+    samples = source.listing().samples
+    names = named_samples(samples)
     known, trunk = KnownNames(names), _trunk_names(record, folder)
     called = [person] if person.startswith(SUBJECT) else [f"{SUBJECT}{person}", person]
     alike = next((found for name in called if (found := known.alike(name))), ())
@@ -91,8 +108,21 @@ def find_person(spec: str, record: Mapping[str, Any], folder: Path, person: str)
     ids = names[alike[0]]
     counts = seen(record, ids)
     return FoundPerson(
-        name=alike[0], pictures=len(ids), in_trunk=len(trunk.get(alike[0], ())), **counts
+        name=alike[0],
+        pictures=len(ids),
+        in_trunk=len(trunk.get(alike[0], ())),
+        unusable=_unusable(source, [item for item in samples if item.id in ids]),
+        **counts,
     )
+
+
+def _unusable(source: Source, samples: Sequence[Sample]) -> str | None:
+    for sample in samples:
+        try:
+            source.decode(sample, SIDE)
+        except DataError as error:
+            return f"{sample.id}: {error.why}"
+    return None
 
 
 def _near(person: str, known: KnownNames, names: Mapping[str, Any]) -> str:

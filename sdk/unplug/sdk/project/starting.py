@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -114,6 +115,8 @@ def start_project(
     if above is not None and asked:
         why = "it is there already, and says which model and data"
         raise InputError(str(folder / FILE), why, "Edit it, then run `unplug init` without options")
+    if above is None and original is not None:
+        _no_typo(folder, original)
     folder.mkdir(parents=True, exist_ok=True)
     with hold(folder / HIDDEN / "answer"):
         made: list[str] = []
@@ -126,6 +129,17 @@ def start_project(
             if FILE in made:  # a project that cannot begin is none
                 (folder / FILE).unlink(missing_ok=True)
             raise
+
+
+def _no_typo(folder: Path, original: str) -> None:
+    """Refuses a model that is not there where one of nearly the same name is; another may still be
+    to be trained.
+    """
+    place = folder / original
+    others = [item.parent.name for item in place.parent.glob(f"*/{RECORD}")]
+    if not is_there(place) and (near := difflib.get_close_matches(place.name, others)):
+        fix = f"Did you mean {' or '.join(str(Path(original).with_name(name)) for name in near)}?"
+        raise InputError(original, "no model is there", fix)
 
 
 def _write(

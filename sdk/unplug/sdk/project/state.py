@@ -59,11 +59,11 @@ class ProjectState:
     """``unplug-project-state/1``.
 
     Args:
-        ledger: which one it is a view of.
+        ledger: the ledger that it is a view of.
         entries: how many that had.
         current: SHA-256 of the weights that the next answer starts from; None before there is a
             model.
-        release: which release ships them; None for the original.
+        release: the release that ships them; None for the original.
         releases: all of the product, in their order.
         answered: requests whose people the current model must not know.
         sha256: the SHA-256 of all the rest.

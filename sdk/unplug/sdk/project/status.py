@@ -18,7 +18,7 @@ class ProjectStatus:
     """What ``unplug status`` shows.
 
     Args:
-        state: which model is current, and its releases.
+        state: the current model, and its releases.
         current: its folder; None where it is not there.
         trouble: why not.
         open: requests that nobody was forgotten for yet, the first due first.

@@ -43,6 +43,7 @@ from unplug.trust.bundle import (
     generator_entries,
 )
 
+from .bill import BILL, bill_of_base
 from .gate import Question
 from .packs import Export, finish_base, write_timeless
 
@@ -230,6 +231,9 @@ def release_erased(
         write_json(folder / "reports" / "audit.json", _timeless(asdict(report)))
         record["base"]["name"] = Path(told.base).name  # nobody learns where it lay
         write_json(folder / "reports" / "erasure.json", _timeless(record))
+        product = out.stem if signing is None else signing.publication.name
+        bill = bill_of_base(product, folder, facts, record["versions"])
+        write_json(folder / "reports" / BILL, bill)
         card = _card(out.stem, facts, report, gates)
         finished = {"erasure": asdict(facts), "gates": [asdict(gate) for gate in gates]}
         return finish_base(folder, finished, card, packs=packs, signing=signing, say=say)

@@ -5,7 +5,7 @@ oracle's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from unplug.sdk.evidence.auditing import Utility
@@ -26,11 +26,13 @@ LOSS = {
     )
     for part, name in NAMES.items()
 }
-ACCURACY = Question(
-    name="accuracy (retain)",
-    asks="Those who stay keep their accuracy",
-    limit="max_accuracy_below_retrained",
-    unit=" below {}",
+RIGHT = {
+    part: Question(name=name, asks=ASKS, limit="max_accuracy_below_retrained", unit=" below {}")
+    for part, name in NAMES.items()
+}
+"""Of a classifier, whose use is how often it is right."""
+ACCURACY = replace(
+    RIGHT["retain"], name="accuracy (retain)", asks="Those who stay keep their accuracy"
 )
 
 
@@ -45,16 +47,21 @@ class StillOfUse(Rule):
         max_mae_above_retrained: years of test error, and of error on the people who stay, that
             forgetting may cost over retraining.
         max_accuracy_below_retrained: share of the people who stay whose age group it may lose over
-            retraining.
-        max_loss_above_retrained: the same for models without years, as a fraction of the oracle's
-            loss on test.
+            retraining; of a classifier also of pictures that nobody was trained on.
+        max_loss_above_retrained: the same for models without years or classes, as a fraction of the
+            oracle's loss on test.
     """
 
     max_mae_above_retrained: float = 1.0
     max_accuracy_below_retrained: float = 0.10
     max_loss_above_retrained: float = 0.02
 
-    questions: ClassVar[tuple[Question, ...]] = (*YEARS.values(), *LOSS.values(), ACCURACY)
+    questions: ClassVar[tuple[Question, ...]] = (
+        *YEARS.values(),
+        *LOSS.values(),
+        *RIGHT.values(),
+        ACCURACY,
+    )
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Error on both sets, and accuracy where there are groups."""
@@ -65,12 +72,15 @@ class StillOfUse(Rule):
         if base.sha256 == (report.settings.get("fleet") or {}).get("sha256"):
             base, whose, short = report.model("original"), "the original's", "the original"
         for part in ("test", "retain"):
-            yield self._error(part, unlearned.utility[part], base.utility[part], whose, short)
-        mine, theirs = (model.utility["retain"].accuracy for model in (unlearned, base))
-        if mine is not None and theirs is not None:
-            detail = f"retain accuracy {mine.value:.3f}, {whose} {theirs.value:.3f}"
-            limit = self.max_accuracy_below_retrained
-            yield ACCURACY.judged(theirs.value - mine.value, limit, detail, unit=short)
+            mine, theirs = unlearned.utility[part], base.utility[part]
+            if mine.wrong is None:
+                yield self._error(part, mine, theirs, whose, short)
+            right, before = mine.accuracy, theirs.accuracy
+            if (mine.wrong or part == "retain") and right and before:
+                asked = RIGHT[part] if mine.wrong else ACCURACY
+                detail = f"{part} accuracy {right.value:.3f}, {whose} {before.value:.3f}"
+                limit = self.max_accuracy_below_retrained
+                yield asked.judged(before.value - right.value, limit, detail, unit=short)
 
     def _error(self, part: str, mine: Utility, theirs: Utility, whose: str, short: str) -> Gate:
         """What forgetting cost on a set: years, or a share of the loss where there are no years."""

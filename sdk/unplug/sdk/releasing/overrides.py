@@ -18,7 +18,7 @@ def check_reasons(overrides: Mapping[str, str]) -> None:
     is computed.
 
     Raises:
-        InputError: says which.
+        InputError: a reason is empty, too long or not one plain line.
     """
     for name, reason in overrides.items():
         if not reason.strip() or len(reason) > MAX_REASON or not reason.isprintable():

@@ -43,7 +43,7 @@ from unplug.trust.bundle import Content, Gate, Signing, write_bundle
 from unplug.trust.ledger import Ledger
 
 from .beforehand import check_beforehand, check_gates
-from .bill import BILL, bill_of_materials
+from .bill import BILL, bill_of_materials, croissant_of
 from .contents import bundle_card, write_vectors
 from .evidence import ReleaseEvidence
 from .gates import Gates
@@ -120,7 +120,7 @@ def release(
         config: see `ReleaseConfig`.
         say: called with one line a stage.
         signing: the signer and the release's place; None leaves it unsigned.
-        answering: which requests of a ledger it answers, which is then told of all that is done,
+        answering: the requests that it answers, and their ledger, which is told of all that is done,
             also of a gate that does not hold; see `recording`. None keeps no record.
         ledger: the ledger whose answered requests must stay forgotten; None takes that of
             `answering`.
@@ -236,6 +236,7 @@ def prepare(
     if material.fleet is not None:  # what the request names must be in it
         material.fleet.rows(material.split.there(dataset).forget)
     check_beforehand(material, out, signing, ledger)
+    croissant_of(material.dataset.spec)  # it may be broken
     if foresee:
         check_gates(material)
     _earlier(work)  # it may be that they cannot be read
@@ -379,6 +380,7 @@ def _bundle(
         facts,
         evidence.artifacts,
         {material.task.error_name: error},
+        croissant_of(material.dataset.spec),
     )
     content = Content(
         artifacts=evidence.artifacts,

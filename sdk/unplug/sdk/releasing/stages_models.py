@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckpointError, counted, hold
+from unplug.core import CheckpointError, counted, hold, seconds
 from unplug.plugins import Checkpoint
 from unplug.sdk.forgetting.unlearning import (
     DEFAULT_METHOD,
@@ -219,7 +219,7 @@ def _training(material: ReleaseMaterial) -> Taken:
     share = len(split.retain) / len(split.train)
     return (
         took * share,
-        f"the original's training took {took:.3g} s, and {100 * share:.3g} % of its samples stay",
+        f"the original's training took {seconds(took)}, and {100 * share:.3g} % of its samples stay",
     )
 
 

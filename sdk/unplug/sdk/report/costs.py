@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from unplug.core import NONE, count, fixed, percent, plain, seconds
-from unplug.sdk.evidence.auditing import ModelAudit, Utility
+from unplug.sdk.evidence.auditing import ClassRow, ModelAudit, Utility
 
 from .inputs import Inputs
-from .models import ROLES, SETS, all_models, has_years, label, main_models, model_cell
+from .models import ROLES, SETS, all_models, has_classes, has_years, label, main_models, model_cell
 from .page import (
     Block,
     Cell,
@@ -28,13 +28,15 @@ from .page import (
 from .plots.audit import Line, groups_svg
 from .schemas import AnyRecord, ReleaseRecord
 
+MAX_CLASS_ROWS = 24
+
 
 def utility(inputs: Inputs) -> Section | Missing:
     """Accuracy and error per set with intervals, and error per age group."""
     models = all_models(inputs)
     if not models:
         return Missing("Utility", "no audit was given (unplug audit)")
-    years = has_years(inputs)
+    years, classes = has_years(inputs), has_classes(inputs)
     use = (
         [
             Column("accuracy", interval=True),
@@ -44,13 +46,26 @@ def utility(inputs: Inputs) -> Section | Missing:
         ]
         if years
         else [
+            Column("accuracy", interval=True),
+            Column("loss", unit="nats", interval=True),
+            Column("distance to oracle", unit="probability", interval=True),
+        ]
+        if classes
+        else [
             Column("loss", unit="mean squared error", interval=True),
             Column("distance to oracle", unit="of the loss", interval=True),
         ]
     )
     columns = [words("Model"), Column("samples"), *use]
     groups = [
-        (title, [_utility_row(model, name, years) for model in models if name in model.utility])
+        (
+            title,
+            [
+                _utility_row(model, name, years, classes)
+                for model in models
+                if name in model.utility
+            ],
+        )
         for name, title in SETS.items()
         if any(name in model.utility for model in models)
     ]
@@ -66,6 +81,8 @@ def utility(inputs: Inputs) -> Section | Missing:
         "group without samples."
     )
     blocks: list[Block] = [table]
+    if classes:
+        blocks.append(_class_table(main_models(inputs)))
     if figures:
         blocks.append(
             FigureGrid(figures, columns=3, caption=caption, legend=tuple(main_models(inputs)))
@@ -74,10 +91,18 @@ def utility(inputs: Inputs) -> Section | Missing:
     return Section("utility", "Utility", lead, blocks)
 
 
-def _utility_row(model: ModelAudit, name: str, years: bool) -> list[Cell]:
+def _utility_row(model: ModelAudit, name: str, years: bool, classes: bool) -> list[Cell]:
     use: Utility = model.utility[name]
     right, far = use.accuracy, (model.distance or {}).get(name)
     start = [model_cell(model), Cell(count(use.n))]
+    if classes:
+        loss = use.loss_interval or use.error
+        return [
+            *start,
+            estimate_cell(right, share=True),
+            estimate_cell(loss, 3),
+            estimate_cell(far, 3),
+        ]
     if not years:
         return [*start, estimate_cell(use.error, 4), estimate_cell(far, 4)]
     return [
@@ -87,6 +112,29 @@ def _utility_row(model: ModelAudit, name: str, years: bool) -> list[Cell]:
         Cell(fixed(use.loss, 3)),
         estimate_cell(far, 2),
     ]
+
+
+def _class_table(main: dict[str, ModelAudit]) -> Table:
+    """Accuracy of each class on the test set, those first that the last model knows least."""
+    tested = {
+        role: model.utility["test"] for role, model in main.items() if "test" in model.utility
+    }
+    rows = {role: {row.label: row for row in use.per_class} for role, use in tested.items()}
+    last = next(reversed(rows.values()), {})
+    worst = sorted(last.values(), key=lambda row: 1.0 if row.accuracy is None else row.accuracy)
+    told = [
+        [Cell(plain(row.label, 40)), Cell(count(row.n))]
+        + [Cell(_right(by.get(row.label))) for by in rows.values()]
+        for row in worst[:MAX_CLASS_ROWS]
+    ]
+    some = "" if len(worst) <= MAX_CLASS_ROWS else f", the {MAX_CLASS_ROWS} that are known least"
+    columns = [words("Class"), Column("samples"), *(Column(label(role)) for role in rows)]
+    caption = f"Accuracy of each class on the test set{some}"
+    return Table(caption, columns, [("", told)], compact=True)
+
+
+def _right(row: ClassRow | None) -> str:
+    return NONE if row is None or row.accuracy is None else percent(row.accuracy)
 
 
 def _group_figures(main: dict[str, ModelAudit]) -> list[Figure]:

@@ -24,6 +24,7 @@ from .models import (
     ROLES,
     all_models,
     attack_names,
+    has_classes,
     has_years,
     label,
     main_audit,
@@ -72,6 +73,7 @@ WIDTHS = (500, 354)
 CURVES = (
     ("epoch", "train_loss", "Training loss", "nats"),
     ("epoch", "validation_mae", "Validation MAE", "years"),
+    ("epoch", "validation_accuracy", "Validation accuracy", "share"),
     ("step", "loss", "Training loss", "mean squared error"),
 )
 """What a history may be counted in, and what is drawn of it."""
@@ -87,6 +89,8 @@ def learning(inputs: Inputs) -> Section | Missing:
     }
     figures: list[Figure] = []
     for per, field, title, unit in CURVES:
+        if field == "validation_accuracy" and not has_classes(inputs):
+            continue
         curves = []
         for role, record in records.items():
             rows = (
@@ -130,7 +134,8 @@ def losses(inputs: Inputs) -> Section | Missing:
     every = [losses for pair in sides.values() for losses in pair]
     edges = shared_edges(every)
     top = 1.12 * max(float(shares(losses, edges).max()) for losses in every)
-    unit = "nats" if has_years(inputs) else "mean squared error"
+    nats = has_years(inputs) or has_classes(inputs)
+    unit = "nats" if nats else "mean squared error"
     figures = []
     for role, pair in sides.items():
         named: dict[str, Any] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unplug.core import InputError, ReportError, read_json, sha256_file
-from unplug.plugins import check_binding, weights_file, weights_sha256
+from unplug.plugins import MAX_CLASSES, check_binding, weights_file, weights_sha256
 
 from .png import MAX_THUMBNAILS, MAX_TOTAL_BYTES, checked_png
 from .schemas import AnyRecord, FaceSheet, PluginRecord, Record, ReleaseRecord
@@ -268,8 +268,9 @@ def _check_rows(value: Any, where: str) -> None:
 def _check_model(model: ModelAudit, where: str) -> None:
     """The same of one audited model."""
     parts = (model.attacks, model.further, *(use.per_group for use in model.utility.values()))
-    if max(map(len, parts)) > MAX_PARTS:
-        why = f"it has more than {MAX_PARTS} attacks or age groups"
+    most = max((len(use.per_class) for use in model.utility.values()), default=0)
+    if max(map(len, parts)) > MAX_PARTS or most > MAX_CLASSES:
+        why = f"it has more than {MAX_PARTS} attacks or age groups, or {MAX_CLASSES} classes"
         raise ReportError(where, why, "Make one report for each part")
     for place in (place for row in model.people for place in (row.confidence, row.error) if place):
         if not 2 <= place.models <= MAX_STRANGERS or len(place.others) not in (0, place.models):

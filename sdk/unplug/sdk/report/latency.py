@@ -298,14 +298,16 @@ def measured_quality(inputs: Inputs) -> Quality | None:
 
 def _audited(inputs: Inputs) -> Quality | None:
     years: dict[str, float] = {}
+    wrong: dict[str, float] = {}
     losses: dict[str, float] = {}
     for model in all_models(inputs):
         if model.role == "artifact" and (use := model.utility.get(UNSEEN)) is not None:
-            (years if use.mae is not None else losses)[model.sha256] = use.error.value
-    if years:
+            kind = years if use.mae else wrong if use.wrong else losses
+            kind[model.sha256] = use.error.value
+    if years or wrong:
         return Quality(
-            values=years,
-            axis="Mean absolute error (years)",
+            values=years or wrong,
+            axis="Mean absolute error (years)" if years else "Share of wrong answers",
             higher_is_better=False,
             caption="error on unseen samples",
         )
@@ -446,7 +448,7 @@ def _pareto_svg(
     ]
     title = f"{place.name}, {_threads(place)}"
     spoken = "; ".join(
-        f"{file.label} {file.ms:.3g} ms, {file.value:.4g}{', on the front' if first else ''}"
+        f"{file.label} {milliseconds(file.ms)} ms, {file.value:.4g}{', on the front' if first else ''}"
         for file, first in zip(files, best, strict=True)
     )
     return pareto_svg(

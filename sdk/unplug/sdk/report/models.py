@@ -50,6 +50,11 @@ def model_cell(model: ModelAudit) -> Cell:
     return Cell(model_label(model), role=model.role)
 
 
+def has_classes(inputs: Inputs) -> bool:
+    """True where some audited model is a classifier."""
+    return any(use.wrong for model in all_models(inputs) for use in model.utility.values())
+
+
 def has_years(inputs: Inputs) -> bool:
     """False where everything that was audited says a loss instead of an age, or nothing was and the
     records are plugins'.

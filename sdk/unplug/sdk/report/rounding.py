@@ -6,7 +6,7 @@ from unplug.core import NONE, count, percent, plain, short, signed, span
 from unplug.sdk.evidence.auditing import OutputDistance, Rounding, RoundingOutcome
 
 from .inputs import Inputs
-from .models import has_years
+from .models import has_classes, has_years
 from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table, estimate_cell, words
 
 CHIPS: dict[RoundingOutcome, Chip] = {
@@ -44,7 +44,7 @@ def rounding(inputs: Inputs) -> Section | Missing:
             "FILE...)"
         )
         return Missing("Rounding", why)
-    blocks: list[Block] = [_verdicts(rows), _distances(rows, years=has_years(inputs))]
+    blocks: list[Block] = [_verdicts(rows), _distances(rows, inputs)]
     notes = list(
         dict.fromkeys(f"{_form(row)}: {plain(note, 300)}." for row in rows for note in row.notes)
     )
@@ -116,8 +116,10 @@ def _verdict(row: Rounding) -> list[Cell]:
     ]
 
 
-def _distances(rows: list[Rounding], *, years: bool) -> Table:
-    units = ("years", "total variation") if years else ("loss", "exp(−loss)")
+def _distances(rows: list[Rounding], inputs: Inputs) -> Table:
+    years, classes = has_years(inputs), has_classes(inputs)
+    unit = "years" if years else "probability" if classes else "loss"
+    units = (unit, "total variation" if years or classes else "exp(−loss)")
     columns = [
         words("Distance from the original"),
         Column("stored numbers changed"),

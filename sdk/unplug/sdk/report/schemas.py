@@ -23,6 +23,7 @@ class Epoch:
     epoch: int
     train_loss: float
     validation_mae: float | None = None
+    validation_accuracy: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,7 @@ class AnyRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Record(AnyRecord):
-    """``unplug-checkpoint/1``: of an age predictor."""
+    """``unplug-checkpoint/1``: of an age predictor or a classifier."""
 
     __pydantic_config__: ClassVar = OPEN
 

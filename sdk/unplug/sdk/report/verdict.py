@@ -357,18 +357,27 @@ def _utility(models: Mapping[str, ModelAudit]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorUnit:
-    """How a model's error is written: `years` is "years", or empty for a loss."""
+    """How a model's error is written: `years` is "years", or empty for another."""
 
     name: str
     years: str
     digits: int
+    label: str
+    distance: str
 
 
 def error_unit(model: ModelAudit) -> ErrorUnit:
-    """Years for an age predictor, a loss for a model without ages."""
-    if all(item.mae is None for item in model.utility.values()):
-        return ErrorUnit(name="loss", years="", digits=4)
-    return ErrorUnit(name="mean absolute error", years="years", digits=2)
+    """Years for an age predictor, wrong answers for a classifier, a loss for a model without
+    either.
+    """
+    uses = model.utility.values()
+    if any(use.mae for use in uses):
+        words = {"name": "mean absolute error", "label": "Test error (MAE)", "distance": "years"}
+        return ErrorUnit(years="years", digits=2, **words)
+    if any(use.wrong for use in uses):
+        words = {"name": "share of wrong answers", "label": "Wrong answers (test)"}
+        return ErrorUnit(years="", digits=3, distance="of the probability,", **words)
+    return ErrorUnit(name="loss", years="", digits=4, label="Test loss", distance="of the loss,")
 
 
 def _cost(step: ForgetStep | None) -> str:
@@ -423,9 +432,8 @@ def _use_numbers(models: Mapping[str, ModelAudit]) -> Iterator[KeyNumber]:
         for role, model in tested.items()
     }
     theirs = f"retrained {error['retrained']}" if "retrained" in error else ""
-    label = "Test error (MAE)" if unit.years else "Test loss"
     moved = f"{error['original']} → {error['unlearned']}"
-    yield KeyNumber(label, moved, "; ".join(filter(None, (unit.years, theirs))))
+    yield KeyNumber(unit.label, moved, "; ".join(filter(None, (unit.years, theirs))))
 
 
 def _distance_numbers(models: Mapping[str, ModelAudit]) -> Iterator[KeyNumber]:
@@ -433,7 +441,7 @@ def _distance_numbers(models: Mapping[str, ModelAudit]) -> Iterator[KeyNumber]:
     if unlearned is None or not unlearned.distance or "forget" not in unlearned.distance:
         return
     far, unit = unlearned.distance["forget"], error_unit(unlearned)
-    whose = f"{unit.years or 'of the loss,'} on the forget set"
+    whose = f"{unit.distance} on the forget set"
     note = "; ".join(filter(None, (whose, span(far.low, far.high, unit.digits))))
     yield KeyNumber("Distance to the oracle", fixed(far.value, unit.digits), note)
 

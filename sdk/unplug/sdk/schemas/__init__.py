@@ -2,7 +2,7 @@
 
 from unplug.sdk.drawing.device import Pipeline
 from unplug.sdk.drawing.inference import DecisionRecord
-from unplug.sdk.evidence.assurance import EvaluationReport
+from unplug.sdk.evidence.assurance import ClassEvaluation, EvaluationReport
 from unplug.sdk.evidence.auditing import AuditReport, Certification
 from unplug.sdk.evidence.concepts import ErasureAudit
 from unplug.sdk.evidence.fleet import ReferenceRecord
@@ -20,6 +20,7 @@ SCHEMAS: dict[str, type] = {
     "unplug-certificate-policy-1.json": CertificatePolicy,
     "unplug-certification-1.json": Certification,
     "unplug-checkpoint-1.json": Record,
+    "unplug-class-evaluation-1.json": ClassEvaluation,
     "unplug-decided-1.json": Decided,
     "unplug-decision-1.json": DecisionRecord,
     "unplug-erasure-audit-1.json": ErasureAudit,

@@ -54,7 +54,7 @@ class Person:
 def unknown(path: object, kind: str, why: str | Exception) -> TracedPlace:
     """A place that could not be looked into, and why."""
     if isinstance(why, InputError | CheckFailed):
-        why = why.why
+        why = why.why if why.what == str(path) else f"{why.what}: {why.why}"
     elif isinstance(why, OSError):
         why = why.strerror or str(why)
     reason = str(why) or type(why).__name__

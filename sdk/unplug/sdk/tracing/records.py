@@ -18,13 +18,13 @@ from .person import Person, unknown
 
 RECORD = "unplug.json"
 REVOKE = (
-    "release a model that forgot her, and revoke this; copies and phones that have it are out of "
-    "reach"
+    "release a model that forgot this person, and revoke this one; copies and phones that have it "
+    "are out of reach"
 )
-FORGET = "unplug forget it, then delete this folder"
-UNPACK = "unplug forget it: it is deleted, or trained again without them"
-DELETE = "delete it once nothing needs it, or take them out"
-CALLED = "its name is theirs: look at it"
+FORGET = "run `unplug forget` on it, then delete this folder"
+UNPACK = "run `unplug forget` on it, which deletes it or trains it again without this person"
+DELETE = "delete it, or take this person out of it"
+CALLED = "its file name is this person's name: look at it"
 CACHE = "`unplug cache purge`, with $UNPLUG_CACHE set to that folder"
 
 

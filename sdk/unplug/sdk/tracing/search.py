@@ -105,7 +105,7 @@ def trace(
 
 
 def _in_cache(kind: str, path: Path) -> TracedPlace:
-    by = "unplug trace --purge --request ID"
+    by = "`unplug trace` deletes it with --purge and --request ID"
     return TracedPlace(path=str(path), kind=f"cache: {kind}", standing="holds", goes_by=by)
 
 

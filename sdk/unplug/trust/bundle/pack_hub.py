@@ -18,7 +18,11 @@ from .manifest import Gate
 from .shipment import Shipment
 from .source import MANIFEST, SIGNATURE
 
-PIPELINES = {"age": "image-classification", "plugin": "text-to-image"}
+PIPELINES = {
+    "age": "image-classification",
+    "classes": "image-classification",
+    "plugin": "text-to-image",
+}
 LARGE = ("onnx", "tflite", "bin", "pte", "safetensors", "f32", "sig")
 """Endings that the hub keeps in its large-file store."""
 

@@ -23,7 +23,7 @@ class Delivery:
     Args:
         name: the name of the pack; None takes the product's.
         when: it comes to a device: with the app, in the background after it, or when the app asks.
-        precision: which exported file a server gets.
+        precision: the precision of the exported file that a server gets.
         license: an identifier of the hub's list; None says none.
     """
 

@@ -127,7 +127,7 @@ def read_dsse(value: Any, most: int) -> tuple[bytes, Sequence[tuple[str, bytes]]
         most: signatures that it may hold.
 
     Raises:
-        OtherPayload: see there.
+        OtherPayload: its payload is not an in-toto statement.
         ValueError: it is not of the form.
     """
     if not has_fields(value, "payload", "payloadType", "signatures"):

@@ -182,7 +182,7 @@ class AttackLine:
 
 @dataclass(frozen=True, kw_only=True)
 class UseLine:
-    """Error on people whom no model saw: years, or loss for a model without ages."""
+    """Error on people whom no model saw: years, share of wrong answers, or loss for a model without either."""
 
     who: Who
     error: Estimate
@@ -215,7 +215,7 @@ class Evidence:
 
     Args:
         shown_by: see `Shown`.
-        beside: which models never saw them.
+        beside: the models that never saw them.
         attacks, use: numbers with intervals.
         unit: the unit of `use`.
         too_few: why no interval counts as showing anything, or null.

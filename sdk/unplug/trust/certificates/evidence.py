@@ -55,17 +55,27 @@ class AuditedAttack:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedUse:
-    """The part of a model's use on one set; without ages `mae` is null."""
+    """The part of a model's use on one set; without ages `mae` is null, and without classes
+    `wrong`, the share of wrong answers.
+    """
 
     n: int
     mae: Estimate | None
     loss: float
     loss_interval: Estimate | None = None
+    wrong: Estimate | None = None
 
     @property
     def error(self) -> Estimate:
-        """Mean absolute error in years, or the loss of a model that has no years."""
-        return self.mae or self.loss_interval or Estimate(value=self.loss)
+        """Mean absolute error in years, the share of wrong answers, or the loss of a model that has
+        neither.
+        """
+        return self.mae or self.wrong or self.loss_interval or Estimate(value=self.loss)
+
+    @property
+    def unit(self) -> str:
+        """What the error is counted in."""
+        return "years" if self.mae else "wrong answers" if self.wrong else "loss"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +177,7 @@ def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
         use=tuple(
             UseLine(who=name, error=use.error, samples=use.n) for name, use in tested.items()
         ),
-        unit="loss" if tested["released"].mae is None else "years",
+        unit=tested["released"].unit,
         too_few=audit.too_few,
         alarms=tuple(alarm.get("message", "") for alarm in audit.alarms),
         gates=tuple(map(gate_line, manifest.gates)),

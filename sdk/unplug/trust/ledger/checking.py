@@ -30,7 +30,7 @@ class LedgerCheck:
     """What was checked.
 
     Args:
-        origin: which ledger.
+        origin: the name of the ledger.
         size: number of its entries.
         kept: number of entries of the checkpoint that it was held against; None without one.
         notes: oddities that are not faults, such as a clock that was set back.
@@ -61,7 +61,7 @@ def check_rows(rows: Sequence[LedgerRow], verifier: Verifier, origin: str) -> tu
     Args:
         rows: the rows by their number, as stored.
         verifier: the public key, kept elsewhere.
-        origin: which ledger.
+        origin: the name of the ledger.
 
     Returns:
         What was found, by number; nothing where every entry is as it was signed.
@@ -121,7 +121,7 @@ def check_kept(
     Args:
         rows: the rows that `check_rows` was content with.
         kept: opened with the public key.
-        origin: which ledger.
+        origin: the name of the ledger.
 
     Raises:
         InputError: the checkpoint is of another ledger.

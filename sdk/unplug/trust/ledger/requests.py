@@ -149,7 +149,7 @@ def check_received(id: str, day: date, today: date) -> None:
     """Refuses a day on which no request can have come: one to come, or one over ten years ago.
 
     Raises:
-        InputError: says which.
+        InputError: the day is to come, or over ten years ago.
     """
     if day > today or day.year == date.max.year:
         when = "which is to come"

@@ -25,7 +25,7 @@ class LedgerCheckpoint:
     """What a checkpoint says.
 
     Args:
-        origin: which ledger.
+        origin: the name of the ledger.
         size: number of entries.
         root: the root of the tree over them, 32 bytes.
     """
@@ -112,7 +112,7 @@ def signed_row(entry: LedgerEntry, before: Edge, signer: LedgerSigner, origin: s
         entry: the entry with its number.
         before: the edge of the tree so far.
         signer: the key of the ledger.
-        origin: which ledger.
+        origin: the name of the ledger.
     """
     edge = push(before, entry.sequence, leaf_hash(entry.body.encode()))
     text = LedgerCheckpoint(origin=origin, size=entry.sequence + 1, root=edge_root(edge)).text

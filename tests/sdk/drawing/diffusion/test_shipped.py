@@ -15,17 +15,20 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.studies.control.errors import FAILURE, edge_scores, landmark_errors
+from click.testing import CliRunner
 from PIL import Image
 from safetensors import safe_open
 
-from unplug.core import read_json, sha256_file
+from unplug.core import CheckpointError, read_json, sha256_file
 from unplug.plugins import RECORD, weights_file
 from unplug.plugins.shipped_files import shipped_place
+from unplug.sdk.cli import main
 from unplug.sdk.drawing.conditions import Steering, conditions_in_worker, landmarks_in_worker
 from unplug.sdk.drawing.device import lora_file
 from unplug.sdk.drawing.diffusion import (
     OURS,
     base_digest,
+    base_folder,
     base_record,
     draw_pictures,
     find_lora,
@@ -205,3 +208,36 @@ def test_what_was_measured_are_the_weights_that_ship(base: Any) -> None:
     assert quality == {"base": base_digest(base)}
     assert depths == {"base": base_digest(base), "depth": own.pop("depth")}
     assert photos == {"base": base_digest(base), **own}
+
+
+def test_a_base_is_found_by_its_name_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "file").touch()
+    assert base_folder("small") == shipped_folder("small")
+    assert base_folder(str(tmp_path / "mine")) == tmp_path / "mine"
+    assert base_folder("owner/name") is None
+    for name, why in (("smal", "no such folder"), ("./a", "no such"), (f"{tmp_path}/file", "file")):
+        with pytest.raises(CheckpointError, match=why):
+            base_folder(name)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "erase smal --concept x",
+        "generate --base smal --prompt x",
+        "train pack --base smal --data synth:n=9 --word x",
+        "train student --base smal --data synth:n=9",
+        "train plugin --base smal --kind canny --data synth:n=9",
+        "train base --start smal --data synth:n=9",
+        "forget model --base smal --data synth:n=9 --forget f",
+    ],
+)
+def test_a_base_that_is_not_there_is_refused_before_anything_is_loaded(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unplug.sdk.drawing.diffusion.load.diffusers", None)
+    monkeypatch.setattr("unplug.sdk.learning.training.pick_device", None)
+    done = CliRunner().invoke(main, [*command.split(), "--out", str(tmp_path / "out.png")])
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert "smal: no such folder" in done.output

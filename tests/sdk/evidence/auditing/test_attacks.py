@@ -243,9 +243,14 @@ def test_attacks_refuse_what_they_cannot_read() -> None:
         ("person", replace(nobody, **alone), [], "nobody has two pictures"),
         ("person", replace(model(classes, classes), **alone), [], "nobody has two pictures"),
         ("person", nobody, [], "who is in which picture"),
-        ("person", replace(twice, **alone | {"person_F": np.zeros(2, int)}), [], "no ages"),
+        (
+            "person",
+            replace(twice, **alone | {"person_F": np.zeros(2, int)}),
+            [],
+            "answers with no number",
+        ),
         *(
-            (name, nothing, [nothing] * 2, "no ages")
+            (name, nothing, [nothing] * 2, "answers with no number")
             for name in ("error", "error-lira", "task-loss")
         ),
         *((name, *pair, "two reference models") for name in ("lira", "error-lira")),

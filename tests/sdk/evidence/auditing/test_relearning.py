@@ -41,7 +41,7 @@ def pictures(count: int = 24, seed: int = 0) -> ImageSet:
     )
 
 
-FORGET, TASK = pictures(), ClassTask.of(Recipe(size="resnet18", loss="ce"), classes=4)
+FORGET, TASK = pictures(), ClassTask.of(Recipe(size="resnet18", loss="ce"), "abcd")
 
 
 def run(models: list[nn.Module], target: float, **other: object) -> RelearnTime | Censored:

@@ -10,10 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from unplug.core import InputError
+from unplug.core import InputError, UnplugError
 from unplug.sdk.drawing.diffusion import Sampling, load_base, weights_digest
 from unplug.sdk.evidence.concepts import CLAIMS, CONCEPT_ATTACKS
-from unplug.sdk.evidence.concepts.attack import Unable
+from unplug.sdk.evidence.concepts.attack import Unable, attack_of
 from unplug.sdk.evidence.concepts.attacks.inverse_matrix import InverseMatrix
 from unplug.sdk.evidence.concepts.attacks.inversion import Inversion
 from unplug.sdk.evidence.concepts.attacks.relearn import Relearn
@@ -120,3 +120,14 @@ def test_int8_has_255_steps_a_row(scene: Scene) -> None:
     row = pipe.unet.conv_in.weight.flatten(1)[0].double()
     step = row.abs().max() / 127
     torch.testing.assert_close((row / step).round() * step, row, atol=1e-6, rtol=1e-5)
+
+
+def test_an_attack_that_learns_takes_other_steps() -> None:
+    assert attack_of("relearn:100") == Relearn(steps=100)
+    assert attack_of("relearn") == Relearn()
+
+
+@pytest.mark.parametrize("name", ["named:3", "relearn:", "relearn:many", "relearn:0", "oracle:3"])
+def test_steps_that_cannot_be_are_refused(name: str) -> None:
+    with pytest.raises(UnplugError):
+        attack_of(name)

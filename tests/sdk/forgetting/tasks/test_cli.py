@@ -91,7 +91,7 @@ def test_audit_prints_losses(models: Path, request_of: str, tmp_path: Path) -> N
     attacks = ["attack", "gain", "loss", "person", "two-versions"]
     assert [words[0] for words in lines[1:6]] == attacks
     assert ["model", "test", "loss", "forget", "loss"] in lines
-    assert "not run: error: the model or the data has no ages" in text
+    assert "not run: error: the model answers with no number, or the data have none" in text
     assert "not run: rmia: needs 1 reference model, 0 given" in text
     assert "relearned after" in text
     raw = json.loads((tmp_path / "audit.json").read_text())

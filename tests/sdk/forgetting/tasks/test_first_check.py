@@ -49,7 +49,9 @@ def case(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checked(name: str, size: int = 32, **more: Any) -> FirstCheck:
-    return check_network(Adopted(factory=f"tests.unusual_networks:{name}"), size, EDGES, **more)
+    return check_network(
+        Adopted(factory=f"tests.unusual_networks:{name}"), size, {"age_edges": EDGES}, **more
+    )
 
 
 def call(words: str, code: int = 0) -> str:

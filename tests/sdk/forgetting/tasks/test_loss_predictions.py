@@ -87,7 +87,7 @@ def test_attacks_that_need_ages_are_left_out_with_the_reason() -> None:
     assert unable.pop("entropy") == "it says no class logits"
     further = "views best-view other-pictures two-versions features head-difference"
     assert all(unable.pop(name) for name in further.split())
-    ages = "the model or the data has no ages"
+    ages = "the model answers with no number, or the data have none"
     assert unable == dict.fromkeys(("error", "error-lira", "task-loss"), ages)
     assert all(
         np.isfinite(side).all() for scores in scores_of for pair in scores.values() for side in pair

@@ -141,7 +141,7 @@ def test_captions_that_changed_are_refused(
 
 def test_a_checkpoint_of_no_kind() -> None:
     odd = Checkpoint(path=Path("odd"), model_type="encoder", model=None, sha256="")
-    why = r"models of type encoder cannot be forgotten with.*Use one of age, plugin"
+    why = r"models of type encoder cannot be forgotten with.*Use one of age, classes, plugin"
     with pytest.raises(CheckpointError, match=why):
         task_of(odd, device=CPU)
 

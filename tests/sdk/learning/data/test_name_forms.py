@@ -154,7 +154,7 @@ def test_a_name_that_is_nearly_there_is_told_and_not_taken(
     tmp_path: Path, spec: str, name: str
 ) -> None:
     with pytest.raises(
-        DataError, match=r"1 unknown names .*is there, which differs only in capital letters"
+        DataError, match=r"1 unknown name .*is there, which differs only in capital letters"
     ):
         asked(tmp_path, name, spec)
 

@@ -14,7 +14,7 @@ import torch
 
 from unplug.core import CheckpointError, DataError, OutputError
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.forgetting.tasks import age_training as run_module
+from unplug.sdk.forgetting.tasks import picture_training as run_module
 from unplug.sdk.forgetting.tasks import train_age
 from unplug.sdk.learning.data import Dataset, Split, make_split
 from unplug.sdk.learning.training import (

@@ -11,7 +11,7 @@ public struct Encoded: Equatable, Sendable {
   public var cut: Bool { tokens > ids.count }
 }
 
-/// CLIP's tokenizer from a vocabulary and merges as data; docs/formats.md has its steps.
+/// CLIP's tokenizer from a vocabulary and merges as data; Python's tokenizer.py is the reference.
 public struct Tokenizer: Sendable {
   public static let maxCharacters = 1 << 16
   private static let wordEnd = "</w>"

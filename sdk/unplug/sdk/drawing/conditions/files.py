@@ -85,7 +85,8 @@ def condition_file(
     Raises:
         DataError: the picture is broken, too large or too small, or shows no face, or several.
         InputError: `out` is not the name of a PNG file.
-        InputError, MissingExtraError, ConversionError, CheckpointError: of the condition itself.
+        InputError, MissingExtraError, ConversionError, CheckpointError: the
+            condition could not be drawn, for a reason of its own.
         OutputError: `out` is the picture itself, or cannot be written.
     """
     if out.suffix.lower() != ".png":

@@ -36,7 +36,8 @@ def draw_conditions(
     Raises:
         DataError: no such picture, a broken or tiny one, one that shows nothing, or a photograph in
             which the condition is not found.
-        InputError, MissingExtraError, ConversionError: of the condition itself.
+        InputError, MissingExtraError, ConversionError: the condition could not
+            be drawn: its settings are wrong, its packages are missing, or its process died.
     """
     with Child() as child:
         return [

@@ -44,7 +44,7 @@ class Schedule:
         final_alpha_cumprod: the value that DDIM's last step uses: 1, or the first of them.
         prediction: the UNet's output: the noise, or the velocity v = sqrt(a) noise - sqrt(1 - a)
             data.
-        spacing: which timesteps S steps visit, see `timesteps`.
+        spacing: the choice of the timesteps that S steps visit, see `timesteps`.
         steps_offset: added to them, with "leading".
         guidance: how it weighs at each level, see `guidance_shares`.
     """

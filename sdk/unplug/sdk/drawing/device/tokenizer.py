@@ -1,7 +1,7 @@
 """CLIP's tokenizer without a package: text to token ids, from a vocabulary and merges as data.
 
-The same ids as ``transformers.CLIPTokenizer``; docs/formats.md lists the steps for ports. L tokens
-a prompt.
+The same ids as ``transformers.CLIPTokenizer``; tests/vectors/pipeline holds ports to it. L tokens a
+prompt.
 """
 
 from __future__ import annotations

@@ -50,6 +50,7 @@ from .shipped import OURS as OURS
 from .shipped import PACK_SCHEMA as PACK_SCHEMA
 from .shipped import USUAL as USUAL
 from .shipped import Sampling as Sampling
+from .shipped import base_folder as base_folder
 from .shipped import base_name as base_name
 from .shipped import find_lora as find_lora
 from .shipped import find_plugin as find_plugin

@@ -28,7 +28,7 @@ from unplug.sdk.drawing.device import MAX_LEVELS, TEXT_ENCODER, UNET, LowRank, r
 from unplug.sdk.learning.data import Dataset
 
 from .digest import TEXT_PREFIX
-from .shipped import SMALL, shipped_folder
+from .shipped import SMALL, base_folder, shipped_folder
 from .small import diffusers
 
 MARK, RECORD = "model_index.json", "unplug.json"
@@ -194,20 +194,8 @@ _WITHOUT = {
 
 def _folder_of(name: str, package: Any) -> Path:
     """Where a base lies, fetched from the hub where it is not a folder."""
-    folder = _place(name)
-    if not folder.is_dir():
-        if (
-            name.count("/") != 1
-            or folder.is_absolute()
-            or folder.exists()
-            or name.startswith((".", "~"))
-        ):
-            why = "it is a file" if folder.is_file() else "no such folder"
-            raise CheckpointError(
-                name,
-                why,
-                f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub",
-            )
+    folder = base_folder(name)
+    if folder is None:
         with quiet():
             folder = Path(
                 package.StableDiffusionPipeline.download(name, use_safetensors=True, **_WITHOUT)

@@ -124,7 +124,7 @@ def share_of(batch_size: int, *, processes: int = 1, parts: int = 1) -> int:
         parts: the number of parts in which each process takes its share.
 
     Raises:
-        InputError: it does not divide.
+        InputError: the batch does not divide among processes and parts.
 
     Example:
         >>> share_of(32, processes=2, parts=4)

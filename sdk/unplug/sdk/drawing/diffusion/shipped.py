@@ -90,6 +90,26 @@ def shipped_folder(name: str) -> Path:
     return shipped_path(name, name) if name in shipped_plugins() else Path(name)
 
 
+def base_folder(name: str) -> Path | None:
+    """The folder of a base, found without loading anything; None where the name is one of the hub.
+
+    Args:
+        name: small, a folder, or OWNER/NAME on the hub.
+
+    Raises:
+        CheckpointError: a folder that is not there.
+    """
+    folder = shipped_folder(name) if name == SMALL else Path(name)
+    if folder.is_dir():
+        return folder
+    local = folder.is_absolute() or folder.exists() or name.startswith((".", "~"))
+    if name.count("/") == 1 and not local:
+        return None
+    why = "it is a file" if folder.is_file() else "no such folder"
+    fix = f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub"
+    raise CheckpointError(name, why, fix)
+
+
 def base_name(folder: Path) -> str:
     """What a base is called: by the name that it ships under, else by that of its folder."""
     place = shipped_place()

@@ -17,6 +17,8 @@ from unplug.core import Array, InputError, IOSpec, TensorSpec, atomic_path, one_
 from .decision import Decision, over_probability
 from .decision_record import DecisionRecord
 
+LIKELIEST = 5
+"""Classes that an answer lists."""
 GAP = 4
 """White pixels between the pictures of `Answer.picture`."""
 
@@ -32,8 +34,9 @@ class Answer:
         inputs, outputs: name to array of N samples.
         results: the results of an age predictor, one row per picture: ``image``, ``age`` in years,
             ``groups`` by falling probability and ``crop``, the part that was cut out. With a
-            decision also ``decision``: ``age`` T, ``over`` P(age >= T) and the ``answer``. Empty
-            for other models and for arrays.
+            decision also ``decision``: ``age`` T, ``over`` P(age >= T) and the ``answer``. Of a
+            classifier ``label``, its ``probability`` and the first ``labels`` in place of these.
+            Empty for other models and for arrays.
         notes: caveats for readers of the results, say that nothing looked for a face.
         decision: the record of the decision that was asked for, or that the bundle carries.
         holds: whether that was fitted on this model; else no result has a decision.
@@ -165,6 +168,25 @@ def group_rows(logits_G: Array, edges: Sequence[float]) -> list[dict[str, Any]]:
         )
     ]
     rows.sort(key=lambda row: row["probability"], reverse=True)
+    return rows
+
+
+def class_rows(logits_NG: Array, classes: Sequence[str]) -> list[dict[str, Any]]:
+    """``label``, its ``probability`` and the `LIKELIEST` ``labels`` of each of N pictures.
+
+    Example:
+        >>> class_rows(np.log([[1.0, 3.0]]), ["cat", "dog"])[0]["probability"]
+        0.75
+    """
+    rows = []
+    for logits_G in logits_NG.astype(np.float64):
+        weight_G = np.exp(logits_G - logits_G.max())
+        order = np.argsort(-weight_G, kind="stable")[:LIKELIEST]
+        labels = [
+            {"label": classes[place], "probability": float(weight_G[place] / weight_G.sum())}
+            for place in order
+        ]
+        rows.append({**labels[0], "labels": labels})
     return rows
 
 

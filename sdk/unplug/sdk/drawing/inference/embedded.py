@@ -39,7 +39,7 @@ from unplug.export import MAX_ARTIFACT_BYTES, Artifact, load_artifact, random_in
 from unplug.sdk.drawing.conditions import scaled, takes_pictures
 from unplug.sdk.learning.data import decode_image, square
 
-from .answer import group_rows
+from .answer import class_rows, group_rows
 from .crop import parse_box
 
 TRIAL = 3
@@ -96,8 +96,8 @@ class Embedded:
         )
 
     def answer(self, pixels: Sequence[NDArray[np.uint8]]) -> list[dict[str, Any]]:
-        """Outputs of N pictures, JSON-ready: of an age model ``age`` in years and ``groups``, else
-        all ``outputs`` by name.
+        """Outputs of N pictures, JSON-ready: of an age model ``age`` in years and ``groups``, of a
+        classifier ``label``, ``probability`` and ``labels``, else all ``outputs`` by name.
 
         Raises:
             ArtifactError: the model gave something other than numbers.
@@ -114,6 +114,8 @@ class Embedded:
                 {"age": float(age), "groups": group_rows(logits, edges)}
                 for logits, age in zip(named["age_logits"], years, strict=True)
             ]
+        if "classes" in self.config:
+            return class_rows(named["logits"], self.config["classes"])
         return [
             {"outputs": {name: array[row].tolist() for name, array in named.items()}}
             for row in range(len(inputs))

@@ -28,7 +28,7 @@ from unplug.plugins import load_checkpoint
 from unplug.sdk.drawing.conditions import scaled, takes_pictures
 
 from .alignment import Frame
-from .answer import Answer, age_rows
+from .answer import Answer, age_rows, class_rows
 from .crop import CENTRE, FACE_MARGIN, UNSOUGHT, crop_all
 from .decision import Decision
 
@@ -118,6 +118,12 @@ def run(
     check_inputs(opened.iospec, arrays)
     outputs = opened.infer(arrays)
     rows = age_rows(outputs, edges, images, decision) if images and edges is not None else []
+    if images and (classes := opened.config.get("classes")):
+        crops = [{"image": str(path), "crop": crop} for path, crop in images]
+        rows = [
+            crop | row
+            for crop, row in zip(crops, class_rows(outputs["logits"], classes), strict=True)
+        ]
     unsought = opened.takes_faces and any(words == CENTRE for _, words in images)
     return Answer(
         model=str(model),
@@ -164,7 +170,8 @@ def _open_checkpoint(path: Path) -> _Model:
             )
         return {name: tensor.numpy() for name, tensor in named.items()}
 
-    config = {"age_edges": network.age_edges} if hasattr(network, "age_edges") else {}
+    known = ("age_edges", "classes")
+    config = {name: getattr(network, name) for name in known if hasattr(network, name)}
     return _Model(
         path=path, model_type=checkpoint.model_type, iospec=iospec, config=config, infer=infer
     )

@@ -2,6 +2,9 @@ from .answers import Answers as Answers
 from .answers import ask as ask
 from .card import add_to_card as add_to_card
 from .card import card_text as card_text
+from .class_evaluation import ClassesJudged as ClassesJudged
+from .class_evaluation import ClassEvaluation as ClassEvaluation
+from .class_evaluation import judge_classes as judge_classes
 from .copies import Copies as Copies
 from .copies import copies_left_out as copies_left_out
 from .copies import names_alone as names_alone

@@ -1,7 +1,7 @@
-"""What age models say of people that they never saw: checkpoints, exported files and bundles alike,
+"""What age models and classifiers say of people that they never saw: checkpoints, exported files and bundles alike,
 as arrays.
 
-Shapes: N pictures, G age groups.
+Shapes: N pictures, G age groups or classes.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class Answers:
         parameters: the number of the network's parameters where known.
         bytes: the size of an exported file, or None.
         edges: G + 1 borders of the age groups in years.
-        logits_NG, expected_age_N: outputs, finite.
+        logits_NG, expected_age_N: outputs, finite; a classifier says no age, and has NaN.
         seconds: wall time of a picture, one at a time for a file; with the reading of its pixels.
         people: the people in the pictures.
+        classes: G names of a classifier's classes; then there are no `edges`.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Answers:
     expected_age_N: Array
     seconds: float
     people: People
+    classes: tuple[str, ...] = ()
 
     def over(self, age: float) -> Array:
         """P(age >= T) of every picture (N,); `InputError` where T lies outside of the model's
@@ -95,6 +97,7 @@ def ask(
     trust: Trust | None = None,
     landmarker: Path | None = None,
     on_bad: OnBad = "error",
+    model_type: str = "age",
     device: torch.device | None = None,
     show: bool = True,
 ) -> tuple[Answers, ...]:
@@ -114,6 +117,7 @@ def ask(
             be said; None looks at none.
         on_bad: "skip" counts pictures that cannot be read as failures to process; "error" refuses
             them.
+        model_type: "age", or "classes" where classifiers are asked about labels.
         device: the device for checkpoints; None is the CPU.
         show: a progress bar.
 
@@ -121,7 +125,7 @@ def ask(
         One `Answers` a checkpoint or file, in the order of the arguments.
 
     Raises:
-        InputError: no age model, or outputs that are not numbers.
+        InputError: no model of that type, or outputs that are not numbers.
         DataError: nobody is left to ask about.
         ArtifactError, CheckpointError, BundleCheckFailed: a model that is broken.
 
@@ -130,14 +134,22 @@ def ask(
     """
     for spec in training:  # what a record says may be gone; what somebody says now is meant
         parse_spec(spec)
-    subjects = [subject for model in models for subject in _subjects(model, trust, device)]
-    learned = _learned(subjects, checkpoints, splits)
+    subjects = [
+        subject for model in models for subject in _subjects(model, trust, device, model_type)
+    ]
+    learned = _learned(subjects, checkpoints, splits, model_type)
     asked: dict[int, tuple[Dataset, People, Array]] = {}
     for size in dict.fromkeys(subject.image_size for subject in subjects):
         record = next((item.checkpoint.record for item in subjects if item.checkpoint), {})
         dataset = _at(size, data, on_bad, record, show)
         pictures = _training(dataset, learned, training, show)
-        people, index_N = people_of(dataset, [split for split, _ in learned], part, pictures)
+        people, index_N = people_of(
+            dataset,
+            [split for split, _ in learned],
+            part,
+            pictures,
+            labelled=model_type == "classes",
+        )
         if landmarker is not None:
             people = _checked(people, index_N, dataset, landmarker, show)
         asked[size] = dataset, people, index_N
@@ -162,6 +174,7 @@ def _asked(
     subject: _Subject, dataset: Dataset, people: People, index_N: Array, done: Callable[[int], Any]
 ) -> Answers:
     logits, ages, seconds = [], [], 0.0
+    classes = subject.facts.get("classes", ())
     with subject.opened() as infer:
         infer(dataset.pixels(index_N[:1]))  # opens files and warms caches, outside of the clock
         for start in range(0, len(index_N), CHUNK):
@@ -169,11 +182,13 @@ def _asked(
             began = time.perf_counter()
             outputs = infer(pixels)
             seconds += time.perf_counter() - began
-            logits.append(np.asarray(outputs["age_logits"], np.float64))
-            ages.append(np.asarray(outputs["expected_age"], np.float64).reshape(-1))
+            logits.append(np.asarray(outputs["logits" if classes else "age_logits"], np.float64))
+            if not classes:
+                ages.append(np.asarray(outputs["expected_age"], np.float64).reshape(-1))
             done(len(pixels))
-    logits_NG, age_N = np.concatenate(logits), np.concatenate(ages)
-    if not (np.isfinite(logits_NG).all() and np.isfinite(age_N).all()):
+    logits_NG = np.concatenate(logits)
+    age_N = np.full(len(index_N), np.nan) if classes else np.concatenate(ages)
+    if not (np.isfinite(logits_NG).all() and (classes or np.isfinite(age_N).all())):
         why = "some of its outputs are not numbers"
         raise InputError(
             subject.facts["name"], why, "Check it with `unplug parity`, or export in fp32"
@@ -215,12 +230,15 @@ def _training(
 
 
 def _learned(
-    subjects: Sequence[_Subject], checkpoints: Sequence[Path], files: Sequence[Path]
+    subjects: Sequence[_Subject],
+    checkpoints: Sequence[Path],
+    files: Sequence[Path],
+    model_type: str,
 ) -> list[tuple[Split, str | None]]:
     """What is known of the trainings of all models, each once, and where its data lay; every file
     belongs to a checkpoint.
     """
-    given = [load_checkpoint(path, expect="age") for path in checkpoints]
+    given = [load_checkpoint(path, expect=model_type) for path in checkpoints]
     known = {model.sha256: model for model in given}
     known |= {model.sha256: model for item in subjects if (model := item.checkpoint) is not None}
     for subject in subjects if given else ():
@@ -247,15 +265,15 @@ def _spec(model: Checkpoint) -> str | None:
 
 
 def _subjects(
-    model: Path | Checkpoint, trust: Trust | None, device: torch.device | None
+    model: Path | Checkpoint, trust: Trust | None, device: torch.device | None, model_type: str
 ) -> Iterator[_Subject]:
     if isinstance(model, Checkpoint):
         yield _of_checkpoint(model, device)
     elif (model / "config.json").is_file():
-        yield _of_checkpoint(load_checkpoint(model, expect="age"), device)
+        yield _of_checkpoint(load_checkpoint(model, expect=model_type), device)
     else:
         for path in artifact_paths([model], trust):
-            yield _of_file(load_artifact(path), model)
+            yield _of_file(load_artifact(path), model, model_type)
 
 
 def _of_checkpoint(found: Checkpoint, device: torch.device | None) -> _Subject:
@@ -285,16 +303,21 @@ def _of_checkpoint(found: Checkpoint, device: torch.device | None) -> _Subject:
         "role": found.record.get("role"),
         "bytes": None,
         "parameters": sum(item.numel() for item in network.parameters()),
-        "edges": tuple(network.age_edges),
+        "edges": tuple(getattr(network, "age_edges", ())),
+        "classes": tuple(getattr(network, "classes", ())),
     }
     return _Subject(facts=facts, image_size=network.image_size, opened=opened, checkpoint=found)
 
 
-def _of_file(artifact: Artifact, given: Path) -> _Subject:
+def _of_file(artifact: Artifact, given: Path, model_type: str) -> _Subject:
     card = artifact.card
     names = {tensor.name for tensor in card.iospec.outputs}
     first = card.iospec.images_in("NCHW").inputs[0]
-    if "age_edges" not in card.config or not {"age_logits", "expected_age"} <= names:
+    if model_type == "classes":
+        if "classes" not in card.config or "logits" not in names:
+            why = f"it is a {card.model_type} model, which says no label"
+            raise InputError(str(artifact.path), why, "Give an exported classifier")
+    elif "age_edges" not in card.config or not {"age_logits", "expected_age"} <= names:
         why = f"it is a {card.model_type} model, which says no age"
         raise InputError(str(artifact.path), why, "Give an exported age predictor")
 
@@ -317,6 +340,7 @@ def _of_file(artifact: Artifact, given: Path) -> _Subject:
         "role": None,
         "bytes": card.bytes,
         "parameters": card.parameters,
-        "edges": tuple(float(edge) for edge in card.config["age_edges"]),
+        "edges": tuple(float(edge) for edge in card.config.get("age_edges", ())),
+        "classes": tuple(card.config.get("classes", ())),
     }
     return _Subject(facts=facts, image_size=first.height, opened=opened)

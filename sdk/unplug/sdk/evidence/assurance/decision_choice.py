@@ -174,7 +174,7 @@ def shares(rule: Decision, over_N: Array, side_N: NDArray[np.bool_]) -> Share:
     Args:
         rule: the rule of the decision.
         over_N: P(age >= T) of N pictures.
-        side_N: which of them are meant, at least one.
+        side_N: True for the pictures that are meant, at least one.
     """
     answers = rule.answers(over_N[side_N])
     over, under, unsure = (

@@ -114,7 +114,7 @@ class Teenagers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupRow:
+class ErrorRow:
     """One cell of attributes, ``sex=female`` or ``sex=female, race=Asian``.
 
     Args:
@@ -187,7 +187,7 @@ class ModelEvaluation:
     minus_first: Estimate | None
     cumulative: dict[str, Estimate]
     years: tuple[YearRow, ...]
-    groups: tuple[GroupRow, ...]
+    groups: tuple[ErrorRow, ...]
     worst_group: str | None
     challenges: tuple[Challenge, ...]
     teenagers: Teenagers
@@ -201,7 +201,7 @@ class ModelEvaluation:
         """What a table calls it: the file, or the folder with its role."""
         return self.name if self.role in (None, self.name) else f"{self.name} ({self.role})"
 
-    def group(self, cell: str) -> GroupRow:
+    def group(self, cell: str) -> ErrorRow:
         """The row of a cell."""
         return next(row for row in self.groups if row.cell == cell)
 
@@ -330,7 +330,7 @@ def check_evaluation(report: EvaluationReport, where: str) -> None:
     rows than anybody reads.
 
     Raises:
-        ReportError: such a report.
+        ReportError: it is about no model, or its numbers do not fit together.
     """
     if not report.models:
         raise ReportError(

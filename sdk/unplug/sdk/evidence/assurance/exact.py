@@ -75,8 +75,8 @@ def rate(
     """The share of pictures of a kind that are an event, with its bounds over people.
 
     Args:
-        event_N: which pictures are.
-        among_N: which pictures count at all.
+        event_N: True for the pictures that are.
+        among_N: True for the pictures that count at all.
         person_N: the person in each picture.
 
     Example:

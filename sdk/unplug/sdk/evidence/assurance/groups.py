@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unplug.core import Array
 from unplug.sdk.evidence.statistics import PeopleDraws, simultaneous
 
-from .evaluation_report import GroupRow
+from .evaluation_report import ErrorRow
 from .people import UNKNOWN
 
 BANDS = (0.0, 6.0, 13.0, 18.0, 25.0, 35.0, 50.0, 65.0, np.inf)
@@ -89,7 +89,7 @@ def cells(attributes: Mapping[str, Sequence[str]]) -> dict[str, Mask]:
 
 def group_rows(
     masks: Mapping[str, Mask], age_N: Array, error_N: Array, drawn: PeopleDraws
-) -> tuple[GroupRow, ...]:
+) -> tuple[ErrorRow, ...]:
     """Error of every cell, and how far it lies above everybody else's at the same ages.
 
     gap_c = sum over bands b of n_cb (mean error of c in b - mean error of others in b) / sum of
@@ -110,7 +110,7 @@ def group_rows(
     wanted = {f"mae {cell}": (size_N, mask) for cell, mask in masks.items()}
     means = drawn.means(wanted | {f"bias {cell}": (error_N, mask) for cell, mask in masks.items()})
     rows = [
-        GroupRow(
+        ErrorRow(
             cell=cell,
             pictures=int(mask.sum()),
             people=drawn.count(mask),
@@ -181,7 +181,7 @@ def _standardized(sums_RK: Array) -> Array:
     return np.asarray(np.divide(gap_R, total_R, out=np.full(len(gap_R), np.nan), where=total_R > 0))
 
 
-def worst_of(rows: Sequence[GroupRow]) -> GroupRow | None:
+def worst_of(rows: Sequence[ErrorRow]) -> ErrorRow | None:
     """The cell whose whole interval lies furthest above everybody else, or where none does, whose
     gap is largest.
     """

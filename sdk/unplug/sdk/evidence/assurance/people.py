@@ -50,7 +50,8 @@ class People:
             None where nothing says what the model saw.
         faults: the faults that the quality check finds in each picture, see `face_faults`, or why
             nobody looked.
-        without_age: pictures left out because nobody said an age.
+        without_age: pictures left out because nobody said an age, or a label where that is asked.
+        labels: the label of each picture, where labels are asked about; ages are then NaN.
     """
 
     data: dict[str, Any]
@@ -68,6 +69,7 @@ class People:
     without_age: int
     copies: Copies | None = None
     faults: tuple[str | None, ...] | str = "no face landmarker was given"
+    labels: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -87,6 +89,8 @@ def people_of(
     splits: Sequence[Split],
     part: Part = "test",
     training: Training = NOWHERE_ELSE,
+    *,
+    labelled: bool = False,
 ) -> tuple[People, NDArray[np.int64]]:
     """The pictures of some data that no model learned from, under whatever name, and where they
     stand in it.
@@ -95,14 +99,15 @@ def people_of(
         dataset: loaded, at any size.
         splits: the splits of the trainings of all models that are judged; empty where nothing is
             known of them.
-        part: which set of a split of these data is asked for.
+        part: the set of the split that is asked for.
         training: the pictures of the other splits, see `training_data`.
+        labelled: their labels are asked about, and no ages.
 
     Returns:
         The people, and their N positions in the data set.
 
     Raises:
-        DataError: nobody is left, or nobody has an age.
+        DataError: nobody is left, or nobody has an age (a label).
         InputError: a split's names are digests under a key that is not here.
     """
     named = [opened(split, dataset) for split in splits]
@@ -123,8 +128,12 @@ def people_of(
     index_N = np.array(
         [number for number, name in enumerate(dataset.ids) if name in wanted], dtype=np.int64
     )
-    known_N = index_N[~np.isnan(dataset.ages[index_N])]
-    _check(dataset, len(index_N), len(known_N), part)
+    told_N = ~np.isnan(dataset.ages)
+    if labelled:
+        told_N = np.array([sample.label is not None for sample in dataset.samples])
+    known_N = index_N[told_N[index_N]]
+    what = ("a label", "labels") if labelled else ("an age", "ages in years")
+    _check(dataset, len(index_N), len(known_N), part, what)
     samples = [dataset.samples[index] for index in known_N]
     _, person_N = np.unique([sample.person for sample in samples], return_inverse=True)
     names = sorted({name for sample in samples for name in sample.attributes})
@@ -147,6 +156,7 @@ def people_of(
         left_out=len(dataset) - len(index_N),
         without_age=len(index_N) - len(known_N),
         copies=copies if splits else None,
+        labels=tuple(dataset.classes[sample.label or 0] for sample in samples) if labelled else (),
     ), known_N
 
 
@@ -172,7 +182,7 @@ def _without_copies(
     return fresh, replace(copies, left_out=len(wanted) - len(fresh))
 
 
-def _check(dataset: Dataset, found: int, known: int, part: Part) -> None:
+def _check(dataset: Dataset, found: int, known: int, part: Part, what: tuple[str, str]) -> None:
     if not found:
         why = (
             f"no picture of it is in the {part} set, or all were learned from, under these names "
@@ -186,8 +196,8 @@ def _check(dataset: Dataset, found: int, known: int, part: Part) -> None:
     if not known:
         raise DataError(
             f"data {dataset.spec}",
-            f"none of its {found} pictures has an age",
-            "Give data with ages in years",
+            f"none of its {found} pictures has {what[0]}",
+            f"Give data with {what[1]}",
         )
 
 

@@ -14,6 +14,7 @@ from .audit_report import NEVER_SAW as NEVER_SAW
 from .audit_report import SWITCHED_OFF as SWITCHED_OFF
 from .audit_report import AttackResult as AttackResult
 from .audit_report import AuditReport as AuditReport
+from .audit_report import ClassRow as ClassRow
 from .audit_report import Estimate as Estimate
 from .audit_report import ModelAudit as ModelAudit
 from .audit_report import OutputDistance as OutputDistance

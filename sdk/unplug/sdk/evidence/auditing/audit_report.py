@@ -88,6 +88,15 @@ class GroupRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClassRow:
+    """Use of a classifier on the samples of one class; null where there are none."""
+
+    label: str
+    n: int
+    accuracy: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class SubjectRows:
     """Use of a model per subject, where subjects are known."""
 
@@ -99,7 +108,7 @@ class SubjectRows:
 @dataclass(frozen=True, kw_only=True)
 class Utility:
     """Use of a model on one set; `accuracy` and `mae` are null for models without ages, which have
-    `loss_interval`.
+    `loss_interval`; classifiers have `accuracy`, the share of `wrong` answers and `per_class`.
     """
 
     n: int
@@ -109,14 +118,15 @@ class Utility:
     per_group: tuple[GroupRow, ...]
     per_subject: SubjectRows | None = None
     loss_interval: Estimate | None = None
+    wrong: Estimate | None = None
+    per_class: tuple[ClassRow, ...] = ()
 
     @property
     def error(self) -> Estimate:
-        """What a release must not worsen: mean absolute error in years, or the loss of a model that
-        has no years.
+        """What a release must not worsen: mean absolute error in years, the share of wrong answers
+        of a classifier, or the loss of a model that has neither.
         """
-        estimate = self.mae if self.mae is not None else self.loss_interval
-        return Estimate(value=self.loss, low=None, high=None) if estimate is None else estimate
+        return self.mae or self.wrong or self.loss_interval or Estimate(value=self.loss)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +224,7 @@ class ModelAudit:
 
     Args:
         name: how the report calls it.
-        role: which kind of model it is.
+        role: the kind of model.
         sha256: the SHA-256 of the weights or of the exported file.
         target, precision: the form of an artifact, else null.
         utility: the utility for each set (retain, forget, test).

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from unplug.core import InputError
 from unplug.export import Artifact, TaskDelta
@@ -13,7 +15,7 @@ from unplug.plugins import Checkpoint
 from unplug.sdk.evidence.statistics import mean_estimate
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
 from unplug.sdk.learning.data import Dataset, opened
-from unplug.sdk.learning.training import SampleSet, predict, split_of
+from unplug.sdk.learning.training import Predictions, SampleSet, predict, split_of
 
 SEED = 0
 CPU = torch.device("cpu")
@@ -30,8 +32,8 @@ def task_deltas(
     """Errors of files minus their checkpoint's, sample by sample on the test set, with an interval
     over people.
 
-    delta = mean_n(e_file,n - e_checkpoint,n), with e the error in years, or a plugin's loss at
-    fixed noise.
+    delta = mean_n(e_file,n - e_checkpoint,n), with e the error in years, a classifier's cross
+    entropy, or a plugin's loss at fixed noise.
 
     Args:
         checkpoint: a checkpoint with the record of its training.
@@ -47,24 +49,28 @@ def task_deltas(
     """
     task = task_of(checkpoint, device=CPU, base=base)
     part = _test_part(checkpoint, dataset, task, most)
-    theirs = predict(task.network(checkpoint.model), part)
+    theirs_N = _errors(predict(task.network(checkpoint.model), part))
     rows = []
     for file in artifacts:
-        ours = task.predict_artifact(file, [part])[0]
-        delta = mean_estimate(ours.error_N - theirs.error_N, part.subject_N, SEED)
+        ours_N = _errors(task.predict_artifact(file, [part])[0])
+        delta = mean_estimate(ours_N - theirs_N, part.subject_N, SEED)
         rows.append(
             TaskDelta(
                 file=file.path.name,
                 unit=task.unit,
                 samples=len(part),
-                error=float(ours.error_N.mean()),
-                checkpoint_error=float(theirs.error_N.mean()),
+                error=float(ours_N.mean()),
+                checkpoint_error=float(theirs_N.mean()),
                 delta=delta.value,
                 low=delta.low,
                 high=delta.high,
             )
         )
     return tuple(rows)
+
+
+def _errors(said: Predictions) -> NDArray[np.float64]:
+    return -said.log_prob_N if np.isnan(said.error_N).any() else said.error_N
 
 
 def _test_part(checkpoint: Checkpoint, dataset: Dataset, task: StoredTask, most: int) -> SampleSet:

@@ -25,7 +25,16 @@ from unplug.sdk.evidence.statistics import (
 from unplug.sdk.learning.training import ClassPredictions, Predictions, Sets, summarize
 
 from .attack import Array, Attack, Lacks, Signals
-from .audit_report import AttackResult, Estimate, GroupRow, ModelAudit, Role, SubjectRows, Utility
+from .audit_report import (
+    AttackResult,
+    ClassRow,
+    Estimate,
+    GroupRow,
+    ModelAudit,
+    Role,
+    SubjectRows,
+    Utility,
+)
 from .predictor import Predictor
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
@@ -95,7 +104,7 @@ def run_attacks(
         attacks: the attacks by name.
         models, references: the answers of models and references.
         names: the models' names, for reasons.
-        oracle: which model is the oracle.
+        oracle: the name of the oracle.
 
     Returns:
         Forget (F,) and unseen (U,) scores a model by attack, and why the attacks that are left out
@@ -250,7 +259,7 @@ def utility_of(
 ) -> Utility:
     """What a model is worth on one set (N,), by what it says there and whose samples they are."""
     summary = summarize(own, edges)
-    aged = summary["mae"] is not None
+    aged, classes = summary.get("mae") is not None, summary.get("per_class", ())
     return Utility(
         n=summary["n"],
         accuracy=mean_estimate(own.correct_N.astype(np.float64), subjects_N, seed)
@@ -258,9 +267,13 @@ def utility_of(
         else None,
         mae=mean_estimate(own.error_N, subjects_N, seed) if aged else None,
         loss=summary["loss"],
-        per_group=tuple(GroupRow(**row) for row in summary["per_group"]),
+        per_group=tuple(GroupRow(**row) for row in summary.get("per_group", ())),
         per_subject=_subjects(own, subjects_N) if aged else None,
         loss_interval=None if aged else mean_estimate(-own.log_prob_N, subjects_N, seed),
+        wrong=mean_estimate((~own.correct_N).astype(np.float64), subjects_N, seed)
+        if isinstance(own, ClassPredictions) and classes
+        else None,
+        per_class=tuple(ClassRow(**row) for row in classes),
     )
 
 

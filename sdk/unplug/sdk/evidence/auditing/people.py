@@ -51,7 +51,7 @@ def standing(value: float, never_R: Array, unseen_J: Array, unseen_never_RJ: Arr
             those R.
 
     Raises:
-        InputError: fewer models.
+        InputError: too few models never saw the person.
 
     Example:
         >>> unseen = np.linspace(-1, 1, 19)

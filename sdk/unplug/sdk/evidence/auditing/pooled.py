@@ -142,7 +142,7 @@ def judge(
             together.
         before_KS: the original's.
         never_KQS: statistics of models that never saw them.
-        use_KQ: which of those were not what a person was fitted to.
+        use_KQ: True for those that no person was fitted to.
         people: n, of a request.
         margin: see `Certification`.
         seed: the seed of the bootstrap.

@@ -59,7 +59,7 @@ def surrogates(
     if not named:
         return _dealt(rng, rest, requests, count)
     age_T = getattr(train, "age_N", None)
-    if age_T is None:
+    if age_T is None or bool(age_T.isnan().any()):
         return np.array([rng.choice(rest, count, replace=False) for _ in range(requests)])
     ages = {
         who: float(age_T[torch.from_numpy(train.subject_N == who)].double().mean())

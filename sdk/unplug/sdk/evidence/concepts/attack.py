@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from PIL import Image
 
-from unplug.core import Registry
+from unplug.core import InputError, Registry
 
 from .findings import Claim
 from .findings import Unable as Unable
+from .practice import Practice
 from .scene import Scene
 
 
@@ -47,3 +49,25 @@ CONCEPT_ATTACKS: Registry[Callable[[], ConceptAttack]] = Registry(
 )
 USUAL_ATTACKS = ("named", "within", "control-image", "inverse-matrix", "relearn")
 """What an audit tries where nobody says which."""
+
+
+def attack_of(name: str) -> ConceptAttack:
+    """The attack of a name.
+
+    Args:
+        name: a name in `CONCEPT_ATTACKS`, or ``NAME:STEPS`` for more or fewer steps of an attack
+            that learns.
+
+    Raises:
+        InputError: no such attack, or STEPS where nothing is learned.
+    """
+    known, colon, steps = name.partition(":")
+    attack = CONCEPT_ATTACKS.get(known)()
+    if not colon:
+        return attack
+    if not isinstance(attack, Practice) or not steps.isdecimal():
+        why = (
+            "only an attack that learns takes steps" if steps.isdecimal() else "STEPS is no number"
+        )
+        raise InputError(f"attack {name[:100]!r}", why, "Write it as relearn:100")
+    return replace(attack, steps=int(steps))

@@ -27,7 +27,7 @@ from unplug.sdk.forgetting.erasing import (
 )
 from unplug.sdk.learning.training import describe_device
 
-from .attack import CONCEPT_ATTACKS, USUAL_ATTACKS, Unable
+from .attack import USUAL_ATTACKS, Unable, attack_of
 from .conditions import FORMS
 from .findings import (
     SHOWN,
@@ -58,7 +58,7 @@ class AuditOrder:
     """What is audited, and how thoroughly.
 
     Args:
-        attacks: names in `CONCEPT_ATTACKS`; empty: `USUAL_ATTACKS`.
+        attacks: see `attack_of`; empty: `USUAL_ATTACKS`.
         forms: names in `FORMS` in which prompts and control images are tried.
         pictures: the number of pictures in each row.
         beside: other words whose rate is compared with the original's.
@@ -77,7 +77,7 @@ class AuditOrder:
 
     def __post_init__(self) -> None:
         for name in self.attacks:
-            CONCEPT_ATTACKS.get(name)
+            attack_of(name)
         for form in self.forms:
             if form not in FORMS:
                 raise InputError(f"form {form!r}", "no such form", f"Use {', '.join(FORMS)}")
@@ -261,7 +261,7 @@ class _Audit:
         )
 
     def forms(self, attack: str, role: Role) -> Sequence[str | ShippedFiles]:
-        cheap = CONCEPT_ATTACKS.get(attack)().holds in ("prompts", "control images")
+        cheap = attack_of(attack).holds in ("prompts", "control images")
         if not cheap or attack == "within":
             return ("as it is",)
         drawn = attack != "image-to-image" and role == "erased"  # exported bases take no pictures
@@ -287,7 +287,7 @@ class _Audit:
     def attacked(
         self, scene: Scene, role: Role, attack: str, form: str | ShippedFiles, judge: Judge
     ) -> list[RateRow]:
-        chosen = CONCEPT_ATTACKS.get(attack)()
+        chosen = attack_of(attack)
 
         def drawn() -> Iterator[tuple[str, list[Image.Image]]]:
             shown = self.controls(scene) if chosen.holds == "control images" else ()
@@ -317,7 +317,7 @@ class _Audit:
         drawn: Callable[[], Any],
     ) -> list[RateRow]:
         name = form.form if isinstance(form, ShippedFiles) else form
-        settings = {} if attack == UNNAMED else asdict(CONCEPT_ATTACKS.get(attack)())  # type: ignore[call-overload]
+        settings = {} if attack == UNNAMED else asdict(attack_of(attack))  # type: ignore[call-overload]
         facts: dict[str, Any] = {
             "attack": attack,
             **({"settings": settings} if settings else {}),

@@ -218,7 +218,7 @@ def train_judge(
     Raises:
         DataError: fewer than 20 pictures on a side, sizes that differ, or a side that is not a
             multiple of 16 from 32 on.
-        InputError: an odd batch.
+        InputError: the batch size is odd.
         TrainingError: see `unplug.sdk.drawing.diffusion.train_steps`.
     """
     recipe = recipe or JudgeRecipe()

@@ -173,8 +173,10 @@ class References:
 
     def said(self, model_N: NDArray[np.int64], row_N: NDArray[np.int64]) -> Predictions:
         """What model `model_N[i]` says of sample `row_N[i]`."""
-        picked = {name: array[model_N, row_N] for name, array in self._arrays_MN.items()}
-        return self._kind(**{name: _wide(array) for name, array in picked.items()})
+        picked: dict[str, Any] = {
+            name: _wide(array[model_N, row_N]) for name, array in self._arrays_MN.items()
+        }
+        return self._kind(**picked)
 
 
 def load_references(
@@ -291,7 +293,8 @@ def _answers(
             name: np.concatenate([item.tensors[f"{part}/{name}"] for part in PARTS])
             for name in names
         }
-        answers = kind(**{name: _wide(array) for name, array in arrays.items()})
+        wide: dict[str, Any] = {name: _wide(array) for name, array in arrays.items()}
+        answers = kind(**wide)
         sound = answers.finite and all(len(array) == len(record.rows) for array in arrays.values())
         sound = sound and all(array.dtype in (np.float32, np.int64) for array in arrays.values())
         if isinstance(answers, ClassPredictions):

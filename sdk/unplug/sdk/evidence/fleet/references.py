@@ -290,5 +290,5 @@ def _arrays(said: Predictions) -> dict[str, NDArray[Any]]:
     return {
         name: np.asarray(array, np.float32) if array.dtype.kind == "f" else array
         for name, array in arrays.items()
-        if array is not None
+        if isinstance(array, np.ndarray)
     }

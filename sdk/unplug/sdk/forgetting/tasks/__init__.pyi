@@ -4,14 +4,16 @@ from .age import AGE_SCALE as AGE_SCALE
 from .age import AgeTask as AgeTask
 from .age import group_centers as group_centers
 from .age import soft_groups as soft_groups
-from .age_training import train_age as train_age
 from .classes import ClassTask as ClassTask
 from .first_check import check_and_trust as check_and_trust
 from .first_check import check_network as check_network
+from .groups import GroupTask as GroupTask
 from .memory import Footprint as Footprint
 from .memory import footprint_of as footprint_of
 from .needs import NEEDS as NEEDS
 from .needs import Need as Need
+from .picture_training import train_age as train_age
+from .picture_training import train_pictures as train_pictures
 from .plugin import PluginTask as PluginTask
 from .stored import TASKS as TASKS
 from .stored import StoredTask as StoredTask

@@ -4,6 +4,7 @@ works on.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -11,15 +12,16 @@ import torch
 from unplug.core import InputError, OutputError, one_writer, sha256_file
 from unplug.plugins import ADOPTED, Adopted, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.learning.data import Dataset, Split, as_trained, fitting
-from unplug.sdk.learning.training import Recipe, check_place, edges_of
+from unplug.sdk.learning.training import Recipe, check_place
 
-from .age import AgeTask
-from .age_training import age_record, check_size
 from .first_check import check_network
+from .groups import GroupTask
+from .picture_training import check_size, record_of
 
 
 @one_writer
 def adopt(
+    kind: type[GroupTask],
     adopted: Adopted,
     weights: Path,
     dataset: Dataset,
@@ -33,9 +35,10 @@ def adopt(
     """Saves a network that was trained elsewhere, measured on the sets of a split.
 
     Args:
-        adopted: how the network is built; it answers pictures with one logit an age group.
+        kind: the task of the predictor.
+        adopted: how the network is built; it answers pictures with one logit an age group or class.
         weights: safetensors, with the network's own names of tensors.
-        dataset: a data set with ages, at ``recipe.image_size``.
+        dataset: a data set with ages or labels, at ``recipe.image_size``.
         split: the split into those who trained it (``train``) and those who did not: only its owner
             can know.
         recipe: a recipe of size "adopted", with ``edges`` in the order of the logits; it says how a
@@ -51,7 +54,7 @@ def adopt(
         CheckpointError: the weights are a pickle, or not this network's.
         InputError: see `check_network`.
         OutputError: something is at `out`.
-        DataError: a split of other data, or a sample without an age.
+        DataError: a split of other data, or a sample without an age or label.
     """
     dataset = as_trained(dataset, split, show=True)
     fitting(split, dataset)
@@ -62,16 +65,17 @@ def adopt(
         raise InputError(
             f"size {recipe.size!r}", "it is one of ours", f"Give a recipe of size {ADOPTED!r}"
         )
-    edges = edges_of(dataset, recipe.edges)
-    checked = check_network(adopted, recipe.image_size, edges, weights=weights, device=device)
+    task = kind.of_data(recipe, dataset, split)
+    size = recipe.image_size
+    checked = check_network(adopted, size, task.answers, weights=weights, device=device)
     assert checked.model.adopted is not None
     network = checked.model.adopted.to_dict()
-    task = AgeTask(recipe=recipe, edges=edges, adopted=network)
+    task = replace(task, adopted=network)
     sets = task.sets(dataset, split, device)
     task.refresh(checked.model, sets.train)
     model = checked.model.to(device).eval()
     cost = {"forward": 0, "backward": 0, "wall_s": 0.0, "device": "trained elsewhere"}
-    record = age_record(task, model, sets, dataset, split, seed=seed, role="original", cost=cost)
+    record = record_of(task, model, sets, dataset, split, seed=seed, role="original", cost=cost)
     record |= {
         "adopted": {
             **network,

@@ -6,46 +6,43 @@ Shapes: B batch, N samples, G age groups.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.core import ArtifactError, CheckpointError, InputError
+from unplug.core import Array, CheckpointError
 from unplug.plugins import AgePredictor, Checkpoint
 from unplug.sdk.drawing.inference import LEAST_EYES, LEAST_LIGHT
 from unplug.sdk.learning.data import Dataset, Split
 from unplug.sdk.learning.training import (
-    RECORD_SCHEMA,
     ImageBatch,
     ImageSet,
     Predictions,
+    Recipe,
     SampleSet,
     Sets,
+    edges_of,
     load_sets,
     model_card,
     pictures,
     predict,
-    recipe_of,
     summarize,
     truth,
 )
 
 from .groups import GroupTask
-from .memory import Footprint, footprint, image_bytes
 from .needs import Need
-from .stored import StoredTask
 
 AGE_SCALE = 10.0  # years that weigh as much as one nat of cross entropy
 WIDTH = 4.0  # of the soft targets, in years
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgeTask(GroupTask, StoredTask):
+class AgeTask(GroupTask):
     """Age groups by cross entropy, years by the expectation, as the recipe's loss says.
 
     ce:       L = CE(z, q)                                with q the one-hot group, smoothed
@@ -55,40 +52,36 @@ class AgeTask(GroupTask, StoredTask):
     Args:
         recipe: size, image size, dropout, loss, smoothing and the rest of the training.
         edges: G + 1 age-group borders in years.
-        adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None of our
-            sizes.
+        adopted: see `GroupTask`.
 
     Reference:
         Gao et al., Deep Label Distribution Learning with Label Ambiguity, 2017, section 3 (soft age
         targets).
     """
 
-    adopted: Mapping[str, Any] | None = None
-
     output: ClassVar[str] = "age_logits"
+    outputs: ClassVar[tuple[str, ...]] = ("age_logits", "expected_age")
     model_type: ClassVar[str] = "age"
-    schema: ClassVar[str] = RECORD_SCHEMA
+    called: ClassVar[str] = "an age predictor"
     unit: ClassVar[str] = "years"
     lacks: ClassVar[tuple[Need, ...]] = ()
     error_name: ClassVar[str] = "Mean absolute error on unseen faces, in years"
     error_digits: ClassVar[int] = 2
 
     @classmethod
-    def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> AgeTask:
-        """Recipe and age groups are the checkpoint's."""
-        if base is not None:
-            raise InputError(f"`base={base}`", "an age predictor has none", "Leave it out")
-        adopted = checkpoint.model.adopted
-        return cls(
-            recipe=recipe_of(checkpoint),
-            edges=tuple(checkpoint.model.age_edges),
-            adopted=None if adopted is None else adopted.to_dict(),
-        )
+    def of_data(cls, recipe: Recipe, dataset: Dataset, split: Split, **more: Any) -> Self:
+        """With the borders that the recipe, or else the data, name."""
+        return cls(recipe=recipe, edges=edges_of(dataset, recipe.edges), **more)
+
+    @classmethod
+    def groups_of(cls, model: Any) -> dict[str, Any]:
+        """The borders of its age groups."""
+        return {"edges": tuple(model.age_edges)}
 
     @property
-    def image_size(self) -> int:
-        """Side in pixels, as the recipe says."""
-        return self.recipe.image_size
+    def answers(self) -> dict[str, Any]:
+        """The borders of its age groups."""
+        return {"age_edges": list(self.edges)}
 
     def build(self, train: SampleSet) -> nn.Module:
         """An `AgePredictor` with the mean training age of each group."""
@@ -133,14 +126,6 @@ class AgeTask(GroupTask, StoredTask):
         """The sets with their pixels, ages and age groups on the device."""
         return load_sets(dataset, split, self.edges, device)
 
-    def network(self, model: nn.Module) -> nn.Module:
-        """The model itself: it needs nothing else to compute a loss."""
-        return model
-
-    def stored(self, network: nn.Module) -> nn.Module:
-        """The model itself: it has no base."""
-        return network
-
     def metrics(self, network: nn.Module, part: SampleSet) -> dict[str, Any]:
         """Accuracy and mean absolute error."""
         return summarize(predict(network, part), self.edges)
@@ -149,9 +134,12 @@ class AgeTask(GroupTask, StoredTask):
         """Accuracy and mean absolute error in words."""
         return f"accuracy {100 * row['accuracy']:5.1f} %  MAE {row['mae']:5.2f} years"
 
-    def facts(self) -> dict[str, Any]:
-        """Empty: the common fields say all of an age predictor."""
-        return {}
+    def describe_groups(self, row: dict[str, Any]) -> str:
+        """Mean absolute error per age group."""
+        rows = [group for group in row["per_group"] if group["n"]]
+        return "MAE per age group (test): " + ", ".join(
+            f"{group['ages']}: {group['mae']:.1f}" for group in rows
+        )
 
     def check_twin(self, other: Checkpoint) -> None:
         """Pupil recipe and retain set, the age groups: those that nobody chose follow the version
@@ -190,34 +178,9 @@ class AgeTask(GroupTask, StoredTask):
             "postprocessing": {"age_edges": list(checkpoint.model.age_edges), "unit": "years"},
         }
 
-    def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
-        """The footprint, measured by two small passes over images."""
-        return footprint(network, self.image_size, device)
-
-    def resident(self, samples: int) -> int:
-        """Bytes of the pixels, ages and groups of some samples."""
-        return image_bytes(self.image_size, samples)
-
-    def predict_artifact(self, artifact: Any, parts: Sequence[ImageSet]) -> list[Predictions]:
-        """Logits and ages.
-
-        Raises:
-            ArtifactError: its outputs are not those of an age model.
-            ConversionError: its runtime crashed.
-        """
-        from unplug.export import Session
-
-        image_NCHW = np.concatenate([_pixels(part) for part in parts])
-        with Session(artifact) as session:
-            outputs = session.run_channels_first({"image": image_NCHW})
-        if missing := [name for name in ("age_logits", "expected_age") if name not in outputs]:
-            why = f"it has no output {' or '.join(missing)}, so it is not an age model"
-            raise ArtifactError(str(artifact.path), why, "Audit the artifacts of an age model")
-        ends = np.cumsum([len(part) for part in parts])[:-1]
-        logits, ages = (np.split(outputs[name], ends) for name in ("age_logits", "expected_age"))
-        return [
-            truth(part, logit, age) for part, logit, age in zip(parts, logits, ages, strict=True)
-        ]
+    def said_of(self, part: ImageSet, named: Mapping[str, Array]) -> Predictions:
+        """Logits and ages."""
+        return truth(part, named["age_logits"], named["expected_age"])
 
 
 def soft_groups(center_G: Tensor, age_B: Tensor) -> Tensor:
@@ -237,7 +200,3 @@ def group_centers(age_N: Tensor, group_N: Tensor, edges: tuple[float, ...]) -> t
         centers.append(float(ages.double().mean()) if len(ages) else (low + high) / 2)
     # so that the order of the sum shows nowhere
     return tuple(round(center, 4) for center in centers)
-
-
-def _pixels(part: ImageSet) -> np.ndarray:
-    return part.image_NCHW.to(torch.float32).div_(255.0).contiguous().cpu().numpy()

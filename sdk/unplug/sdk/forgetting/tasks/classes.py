@@ -1,23 +1,41 @@
-"""Image classifiers: ResNet-18, the network that unlearning benchmarks are run on; it is measured,
-not shipped.
+"""Classifiers of pictures: of our sizes, adopted, or ResNet-18, the network that unlearning
+benchmarks are run on, which is measured and not shipped.
 
 Shapes: B batch, C channels, H = W side, G classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.core import InputError
-from unplug.sdk.learning.training import LabelledBatch, Recipe, SampleSet
+from unplug.core import Array, CheckpointError, DataError, InputError
+from unplug.plugins import Checkpoint, Classifier, check_classes
+from unplug.sdk.learning.data import Dataset, Split
+from unplug.sdk.learning.training import (
+    ClassPredictions,
+    ImageSet,
+    LabelledBatch,
+    Predictions,
+    Recipe,
+    SampleSet,
+    Sets,
+    load_sets,
+    model_card,
+    predict,
+    summarize,
+)
 
 from .groups import GroupTask
+from .needs import Need
 
+SHOWN = 12  # classes in one line
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))  # width factor and stride, two blocks each
 
 
@@ -87,35 +105,91 @@ class ResNet18(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassTask(GroupTask):
-    """L = CE(z, y), for labels without an order, of `ResNet18` classifiers.
+    """L = CE(z, y), for labels without an order.
 
     Args:
-        recipe: a recipe of size "resnet18", with loss "ce".
-        edges: see `of`.
-        width: channels of the first stage; 64 is ResNet-18.
+        recipe: a recipe with loss "ce"; of size "resnet18" the network is a `ResNet18`.
+        edges: 0, 1, ..., G.
+        names: names of the G classes, in the order of the logits.
+        width: channels of the first stage of a `ResNet18`; 64 is the paper's.
 
     Raises:
-        InputError: a recipe of another network or loss.
+        InputError: a recipe with another loss, or with borders of ages.
     """
 
+    names: tuple[str, ...]
     width: int = 64
 
     output: ClassVar[str] = "logits"
+    outputs: ClassVar[tuple[str, ...]] = ("logits",)
+    model_type: ClassVar[str] = "classes"
+    called: ClassVar[str] = "a classifier"
+    defaults: ClassVar[Mapping[str, Any]] = {"loss": "ce"}
+    unit: ClassVar[str] = "loss"
+    lacks: ClassVar[tuple[Need, ...]] = ("ages",)
+    error_name: ClassVar[str] = "Share of wrong answers on unseen pictures"
+    error_digits: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
-        if self.recipe.size != "resnet18" or self.recipe.loss != "ce":
-            why = "it is for another network"
-            raise InputError("classifier recipe", why, "Use size resnet18 and loss ce")
+        if self.recipe.loss != "ce" or self.recipe.edges is not None:
+            why = "it is for ages"
+            raise InputError("classifier recipe", why, "Use loss ce, and no edges")
 
     @classmethod
-    def of(cls, recipe: Recipe, classes: int, width: int = 64) -> Self:
-        """A task with G classes, at least 2; their edges are 0, 1, ..., G."""
-        edges = tuple(map(float, range(classes + 1)))
-        return cls(recipe=recipe, edges=edges, width=width)
+    def of(cls, recipe: Recipe, names: Sequence[str], **more: Any) -> Self:
+        """A task with named classes, at least 2."""
+        edges = tuple(map(float, range(len(names) + 1)))
+        return cls(recipe=recipe, edges=edges, names=tuple(names), **more)
+
+    @classmethod
+    def of_data(cls, recipe: Recipe, dataset: Dataset, split: Split, **more: Any) -> Self:
+        """With the classes that the data have a picture of.
+
+        Raises:
+            DataError: data without labels, a class of one picture, or one that nobody is trained
+                on.
+            InputError: too few classes, too many, or names that cannot be used.
+        """
+        names, where = dataset.classes, f"data {dataset.spec}"
+        counts = Counter(sample.label for sample in dataset.samples if sample.label is not None)
+        names = tuple(name for number, name in enumerate(dataset.classes) if counts[number])
+        if not names:
+            fix = "Give imagefolder:, cifar10:, or csv: with a column label"
+            raise DataError(where, "its pictures have no labels", fix)
+        check_classes(names, where)
+        learned = {dataset.samples[row].label for row in dataset.indices(split.retain)}
+        for number, name in enumerate(dataset.classes):
+            if counts[number] == 1:
+                why = f"class {name!r} has one picture, which cannot be learned and tested"
+                raise DataError(where, why, "Add pictures of it, or take it out")
+            if counts[number] and number not in learned:
+                why = f"no picture of class {name!r} is in the training set"
+                raise DataError(where, why, "Add pictures of it, or draw another split (`seed`)")
+        return cls.of(recipe, names, **more)
+
+    @classmethod
+    def groups_of(cls, model: Any) -> dict[str, Any]:
+        """The names of its classes."""
+        edges = tuple(map(float, range(len(model.classes) + 1)))
+        return {"edges": edges, "names": tuple(model.classes)}
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """The names of its classes."""
+        return {"classes": list(self.names)}
 
     def build(self, train: SampleSet) -> nn.Module:
-        """A `ResNet18` with random weights."""
-        return ResNet18(classes=len(self.edges) - 1, width=self.width, dropout=self.recipe.dropout)
+        """A `Classifier`, or a `ResNet18`, with random weights."""
+        recipe = self.recipe
+        if recipe.size == "resnet18":
+            return ResNet18(classes=len(self.names), width=self.width, dropout=recipe.dropout)
+        return Classifier(
+            size=recipe.size,
+            image_size=recipe.image_size,
+            classes=self.names,
+            dropout=recipe.dropout,
+            network=self.adopted,
+        )
 
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
         """Nothing is kept besides the weights."""
@@ -126,3 +200,61 @@ class ClassTask(GroupTask):
         return F.cross_entropy(
             self.logits(outputs), batch.group_B, reduction="none", label_smoothing=smoothing
         )
+
+    def sets(
+        self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False
+    ) -> Sets:
+        """The sets with their pixels and classes on the device."""
+        return load_sets(dataset, split, None, device, self.names)
+
+    def metrics(self, network: nn.Module, part: SampleSet) -> dict[str, Any]:
+        """Accuracy, of all classes and of each."""
+        return summarize(predict(network, part), self.edges)
+
+    def describe(self, row: dict[str, Any]) -> str:
+        """Accuracy and cross entropy in words."""
+        return f"accuracy {100 * row['accuracy']:5.1f} %  loss {row['loss']:.3f}"
+
+    def describe_groups(self, row: dict[str, Any]) -> str:
+        """Accuracy of each class, of many of the worst."""
+        rows = [one for one in row["per_class"] if one["n"]]
+        rows = sorted(rows, key=lambda one: one["accuracy"])[:SHOWN]
+        worst = "" if len(rows) == len(row["per_class"]) else f", the worst {len(rows)}"
+        return f"accuracy per class (test{worst}): " + ", ".join(
+            f"{one['label']}: {100 * one['accuracy']:.0f} %" for one in rows
+        )
+
+    def check_twin(self, other: Checkpoint) -> None:
+        """Pupil recipe and retain set, the classes.
+
+        Raises:
+            CheckpointError: others, or in another order.
+        """
+        if tuple(other.model.classes) != self.names:
+            raise CheckpointError(
+                str(other.path), "its classes are others than the original's", "Retrain it"
+            )
+
+    def card(self, record: dict[str, Any]) -> str:
+        """The card with a table of the metrics."""
+        return model_card(record, Classifier.called)
+
+    def title(self, checkpoint: Checkpoint) -> str:
+        """What it is, with the side of its pictures."""
+        model = checkpoint.model
+        return f"A picture classifier ({model.image_size} px in, {len(model.classes)} classes out)"
+
+    def processing(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        """How pictures become its input, and its output a label with a probability."""
+        return {
+            "preprocessing": {
+                "crop": "centre square",
+                "resize": checkpoint.model.image_size,
+                "scale": "pixel / 255",
+            },
+            "postprocessing": {"classes": list(self.names), "unit": "probability"},
+        }
+
+    def said_of(self, part: ImageSet, named: Mapping[str, Array]) -> Predictions:
+        """Logits."""
+        return ClassPredictions.of(named["logits"], part.group_N.cpu().numpy(), self.names)

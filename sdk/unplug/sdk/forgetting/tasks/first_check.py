@@ -37,10 +37,11 @@ from unplug.core import (
 )
 from unplug.plugins import (
     ADOPTED,
-    AGE_EDGES,
     Adopted,
     AgePredictor,
+    Classifier,
     Normalized,
+    PictureModel,
     first_answer,
     load_weights,
     search_path,
@@ -69,7 +70,7 @@ class FirstCheck:
         notes: notes for its owner, a sentence each.
     """
 
-    model: AgePredictor
+    model: PictureModel
     notes: tuple[str, ...]
 
 
@@ -77,7 +78,7 @@ class FirstCheck:
 def check_network(
     adopted: Adopted,
     image_size: int,
-    edges: Sequence[float],
+    answers: Mapping[str, Any],
     *,
     weights: Path | None = None,
     device: torch.device = CPU,
@@ -88,7 +89,8 @@ def check_network(
     Args:
         adopted: how the network is built.
         image_size: side of the pictures in pixels.
-        edges: G + 1 age-group borders in years.
+        answers: the meaning of its answers, ``age_edges`` (G + 1 borders in years) or ``classes`` (G
+            names).
         weights: safetensors of the trained network, with its own names of tensors; None leaves the
             weights that it begins with.
         device: the device to test on.
@@ -98,7 +100,7 @@ def check_network(
             it, or does not learn; says which layer is suspect.
         CheckpointError: the weights are a pickle, or not this network's.
     """
-    model = built(adopted, image_size, edges)
+    model = built(adopted, image_size, answers)
     if weights is not None:
         # asked first: of a network that answers in another form no weights fit
         Asked(adopted, model, CPU).answers()
@@ -113,7 +115,7 @@ def check_network(
             f"it computes in contiguous memory, for it does not take channels-last ({why})"
         )
         state = model.state_dict()
-        model = built(replace(adopted, contiguous=True), image_size, edges)
+        model = built(replace(adopted, contiguous=True), image_size, answers)
         model.load_state_dict(state)
     return FirstCheck(model=model, notes=tuple(notes))
 
@@ -135,7 +137,7 @@ def load_inner(network: nn.Module, weights: Path) -> None:
 def check_and_trust(
     adopted: Adopted,
     image_size: int,
-    edges: Sequence[float],
+    answers: Mapping[str, Any],
     *,
     weights: Path | None = None,
     device: torch.device = CPU,
@@ -144,7 +146,7 @@ def check_and_trust(
     may run here from then on.
 
     Args:
-        adopted, image_size, edges, weights, device: see `check_network`.
+        adopted, image_size, answers, weights, device: see `check_network`.
 
     Raises:
         InputError, CheckpointError: see `check_network`; nothing is trusted then.
@@ -154,7 +156,7 @@ def check_and_trust(
     values = {
         "adopted": adopted.to_dict(),
         "image_size": image_size,
-        "edges": list(edges),
+        "answers": dict(answers),
         "device": str(device),
         "weights": None if weights is None else str(weights.absolute()),
     }
@@ -197,23 +199,21 @@ def check_apart(job: Job) -> Reply:
         check_network(
             adopted,
             values["image_size"],
-            values["edges"],
+            values["answers"],
             device=torch.device(values["device"]),
             weights=None if values["weights"] is None else Path(values["weights"]),
         )
     return Reply(values={})
 
 
-def built(adopted: Adopted, image_size: int, edges: Sequence[float] = AGE_EDGES) -> AgePredictor:
+def built(adopted: Adopted, image_size: int, answers: Mapping[str, Any]) -> PictureModel:
     """A predictor with the weights that its network begins with, which can be built again from what
     a checkpoint holds; over a trunk with one random feature.
     """
-    model = AgePredictor(
-        size=ADOPTED,
-        image_size=image_size,
-        age_edges=edges,
-        network=adopted.to_dict(),
-        random_features=int(adopted.tap is not None),
+    kind = Classifier if "classes" in answers else AgePredictor
+    made: dict[str, Any] = {**answers, **({} if adopted.tap is None else {"random_features": 1})}
+    model: PictureModel = kind(
+        size=ADOPTED, image_size=image_size, network=adopted.to_dict(), **made
     )
     what, named = _what(adopted), list(model.named_parameters())
     if lazy := [name for name, parameter in named if is_lazy(parameter)]:
@@ -256,7 +256,11 @@ class Asked:
 
     def __init__(self, adopted: Adopted, model: Any, device: torch.device) -> None:
         self.what, self.device = _what(adopted), device
-        self.size, self.groups = model.image_size, model.groups
+        self.size, self.groups, self.classes = (
+            model.image_size,
+            model.groups,
+            isinstance(model, Classifier),
+        )
         assert model.network is not None
         self.network: Any = copy.deepcopy(model.network).to(device)
         self.image_BCHW = self._pictures(self.size)
@@ -481,10 +485,17 @@ class Asked:
             if isinstance(answer, Tensor)
             else f"{type(answer).__name__}{known}"
         )
-        why = f"it answers a picture{when} with {gave} where the borders make {self.groups} groups"
+        wanted = f"the data have {self.groups} classes"
+        if not self.classes:
+            wanted = f"the borders make {self.groups} groups"
+        why = f"it answers a picture{when} with {gave} where {wanted}"
         fix = (
-            "Give `edges` with one border more than it has answers; a network that says one number "
-            "has no groups to decide by"
+            "Give data with one class for each of its answers"
+            if self.classes
+            else (
+                "Give `edges` with one border more than it has answers; a network that says one number "
+                "has no groups to decide by"
+            )
         )
         return self.refuse(why, "Name its answer logits or out, or put it first" if known else fix)
 

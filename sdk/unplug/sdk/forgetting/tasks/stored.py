@@ -127,6 +127,7 @@ TASKS: Registry[type[StoredTask]] = Registry(
     "task",
     {
         "age": "unplug.sdk.forgetting.tasks.age:AgeTask",
+        "classes": "unplug.sdk.forgetting.tasks.classes:ClassTask",
         "plugin": "unplug.sdk.forgetting.tasks.plugin:PluginTask",
     },
     group="unplug.tasks",

@@ -81,7 +81,7 @@ def check_trunk(order: TrunkOrder) -> AgePredictor:
         "weights": None if order.weights is None else str(order.weights.absolute()),
     }
     reply = in_child(f"{__name__}:check_there", order.adopted, values, order.weights)
-    model = built(Adopted.from_dict(reply.values["adopted"]), order.image_size)
+    model = _built(Adopted.from_dict(reply.values["adopted"]), order)
     inner = cast(AdoptedTrunk, model.network).inner
     if isinstance(inner, OnnxGraph):
         inner.graph.copy_(torch.from_numpy(np.array(reply.arrays["graph"])))
@@ -105,6 +105,10 @@ def check_there(job: Job) -> Reply:
     return Reply(values={"adopted": model.adopted.to_dict()}, arrays=arrays)
 
 
+def _built(adopted: Adopted, order: TrunkOrder) -> AgePredictor:
+    return cast(AgePredictor, built(adopted, order.image_size, {}))
+
+
 def _found(order: TrunkOrder) -> AgePredictor:
     if order.adopted.package == ONNX:
         assert order.weights is not None
@@ -113,7 +117,7 @@ def _found(order: TrunkOrder) -> AgePredictor:
     else:
         graph, size = b"", _answers(order)
     tap = Tap(channels=1, size=size)
-    first = built(replace(order.adopted, tap=tap, contiguous=True), order.image_size)
+    first = _built(replace(order.adopted, tap=tap, contiguous=True), order)
     inner = cast(AdoptedTrunk, first.network).inner
     if isinstance(inner, OnnxGraph):
         inner.graph.copy_(torch.frombuffer(bytearray(graph), dtype=torch.uint8))
@@ -121,7 +125,7 @@ def _found(order: TrunkOrder) -> AgePredictor:
         _fill(inner, order)
     tap = _tapped(cast(AdoptedTrunk, first.eval().network), order, size)
     adopted = replace(order.adopted, tap=tap, contiguous=True)
-    model = built(adopted, order.image_size)
+    model = _built(adopted, order)
     trunk = cast(AdoptedTrunk, model.eval().network)
     trunk.inner.load_state_dict(inner.state_dict())
     asked = SimpleNamespace(image_size=order.image_size, groups=tap.channels, network=trunk)

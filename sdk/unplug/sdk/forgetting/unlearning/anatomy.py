@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.plugins import AgePredictor
+from unplug.plugins import PictureModel
 
 Layer = nn.Conv2d | nn.Linear
 NORMS = (nn.BatchNorm2d,)
@@ -25,13 +25,13 @@ def _answering(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """
     named = list(model.named_modules())
     # our own networks have no part that does not lead to the answer
-    if not isinstance(model, AgePredictor) or model.network is None:
+    if not isinstance(model, PictureModel) or model.network is None:
         return named
     training = model.training
     # gradients are asked of frozen weights too: they are part of the answer
     frozen = [weight for weight in model.parameters() if not weight.requires_grad]
     weights, side = list(model.requires_grad_().parameters()), model.image_size
-    image_BCHW = torch.zeros(1, 3, side, side, device=model.age_centers.device)
+    image_BCHW = torch.zeros(1, 3, side, side, device=weights[0].device)
     with torch.enable_grad():
         logits_BG = model.eval().network(image_BCHW)  # type: ignore[misc]
         gradients = torch.autograd.grad(logits_BG.sum(), weights, allow_unused=True)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from unplug.core import BudgetExceeded, InputError, seconds
+from unplug.core import BudgetExceeded, InputError, percent, seconds
 from unplug.sdk.learning.training import (
     SampleSet,
     Task,
@@ -192,9 +192,9 @@ def slow_clock(cost: Mapping[str, Any]) -> str | None:
     if budget is None or cost["wall_s"] <= budget * whole + WALL_GRACE_S:
         return None
     return (
-        f"warning: {seconds(cost['wall_s'])} is {100 * cost['wall_fraction']:.3g} % of the wall "
+        f"warning: {seconds(cost['wall_s'])} is {percent(cost['wall_fraction'])} of the wall "
         "time of retraining "
-        f"({seconds(whole)}), and the compute {100 * cost['compute_fraction']:.3g} %: the machine "
+        f"({seconds(whole)}), and the compute {percent(cost['compute_fraction'])}: the machine "
         "was busy, or the method "
         "does more than its passes"
     )

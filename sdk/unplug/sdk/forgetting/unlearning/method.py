@@ -145,7 +145,7 @@ class OutOfFold:
     Args:
         ids: the ids of the samples (F,).
         logits_FG: the answer for each.
-        facts: which models said it, for the record of the forget step: attacks must not use them
+        facts: the models that said it, for the record of the forget step: attacks must not use them
             again.
     """
 

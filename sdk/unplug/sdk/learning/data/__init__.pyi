@@ -43,6 +43,7 @@ from .source import Sample as Sample
 from .source import SampleProblem as SampleProblem
 from .source import Source as Source
 from .source import parse_spec as parse_spec
+from .source import spec_parts as spec_parts
 from .sources.listed import image_files as image_files
 from .sources.planted import CanariesSource as CanariesSource
 from .sources.planted import Planted as Planted

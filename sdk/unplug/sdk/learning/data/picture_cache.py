@@ -75,7 +75,7 @@ def decode_in_processes(
 
     Args:
         spec: data spec; each process lists it anew, so listings must be deterministic.
-        positions: which samples of the listing.
+        positions: the places of the samples in the listing.
         size: side in pixels.
         workers: number of processes.
 

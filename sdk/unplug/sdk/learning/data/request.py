@@ -189,8 +189,10 @@ def _unknown(names: Sequence[str], known: KnownNames, where: str) -> DataError:
     listed = ", ".join(shown(name) for name in names[:3]) + (", ..." if len(names) > 3 else "")
     comment = any(" #" in name for name in names)
     note = "; a comment stands on a line of its own" if comment else ""
-    why = f"{len(names)} unknown names ({listed}){known.near(names)}"
-    return DataError(where, why, f"`unplug data inspect SPEC --ids` lists the ids{note}")
+    why = f"{counted(len(names), 'unknown name')} ({listed}){known.near(names)}"
+    near = " or ".join(map(shown, known.close(names[0])))
+    fix = f"Did you mean {near}? " if near else ""
+    return DataError(where, why, f"{fix}`unplug data inspect SPEC --ids` lists the ids{note}")
 
 
 def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:

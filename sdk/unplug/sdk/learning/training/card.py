@@ -23,14 +23,24 @@ _CARD = """\
 
 Trained with `unplug` on `{data[spec]}` ({data[samples]} samples, digest `{data[digest]:.16}`), seed {seed}.
 
-| set | samples | accuracy | mean absolute error |
+| set | samples | accuracy | {error} |
 |---|---|---|---|
 {rows}
 
 Recipe: {settings}.
 {forgotten}
-Estimates of age from a face are uncertain and differ between groups of people; see the audit before use.
+{caveat}
 """
+_YEARS = {
+    "error": "mean absolute error",
+    "caveat": "Estimates of age from a face are uncertain and differ between groups of people; see "
+    "the audit before use.",
+}
+_CLASSES = {
+    "error": "cross entropy",
+    "caveat": "It names one of its classes on every picture, also where none of them is shown; its "
+    "probabilities are as good as `unplug evaluate` says.",
+}
 
 
 def front_matter(
@@ -83,20 +93,23 @@ def front_matter(
     return f"---\n{lines}---\n"
 
 
-def model_card(record: dict[str, Any]) -> str:
-    """Markdown from a checkpoint's record."""
+def model_card(record: dict[str, Any], called: str = "Face-age predictor") -> str:
+    """Markdown from the record of a checkpoint of this kind."""
+    aged = all("mae" in row for row in record["metrics"].values())
+    error = "mae" if aged else "loss"
     rows = (
-        f"| {name} | {row['n']} | {100 * row['accuracy']:.1f} % | {row['mae']:.2f} years |"
+        f"| {name} | {row['n']} | {100 * row['accuracy']:.1f} % | "
+        + (f"{row[error]:.2f} years |" if aged else f"{row[error]:.3f} |")
         for name, row in record["metrics"].items()
     )
     settings = ", ".join(f"{key} {value}" for key, value in record["recipe"].items())
-    title = "Face-age predictor, {size}, {image_size} px".format_map(record["recipe"])
+    title = f"{called}, {{size}}, {{image_size}} px".format_map(record["recipe"])
     front = front_matter(
         title,
-        ("face-age", "on-device", "machine-unlearning"),
+        (*(["face-age"] if aged else []), "on-device", "machine-unlearning"),
         record,
         {
-            name: {"mae": row["mae"], "accuracy": row["accuracy"]}
+            name: {error: row[error], "accuracy": row["accuracy"]}
             for name, row in record["metrics"].items()
         },
         pipeline="image-classification",
@@ -104,6 +117,7 @@ def model_card(record: dict[str, Any]) -> str:
     trunk = trunk_words(record)
     return _CARD.format_map(
         record
+        | (_YEARS if aged else _CLASSES)
         | {
             "front": front,
             "title": title,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from unplug.core import InputError
+from unplug.core import InputError, counted
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -37,7 +37,7 @@ def describe_device(device: torch.device) -> str:
     """A name for reports: the GPU's, or the processor's and the number of threads."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{cpu_name()}, {torch.get_num_threads()} threads"
+    return f"{cpu_name()}, {counted(torch.get_num_threads(), 'thread')}"
 
 
 def cpu_name() -> str:

@@ -135,7 +135,8 @@ class ImageSet(LabelledSet):
             if "expected_age" in outputs:
                 ages.append(outputs["expected_age"].double().cpu().numpy())
         if not ages:  # a model of classes alone is not measured in years, whatever the data knows
-            return ClassPredictions.of(np.concatenate(logits), self.group_N.cpu().numpy())
+            names = getattr(model, "classes", ())
+            return ClassPredictions.of(np.concatenate(logits), self.group_N.cpu().numpy(), names)
         return truth(self, np.concatenate(logits), np.concatenate(ages))
 
 
@@ -193,26 +194,42 @@ def to_tensors(
         raise DataError(
             f"data {dataset.spec}",
             f"sample {missing} has no age",
-            "The age predictor needs ages: use another data spec",
+            "The age predictor needs ages: use another data spec"
+            + (", or `unplug train classes` for its labels" if dataset.classes else ""),
         )
     return _resident(dataset, ids, age_N, age_groups(age_N, edges), device)
 
 
-def to_class_tensors(dataset: Dataset, ids: Sequence[str], device: torch.device) -> ImageSet:
+def to_class_tensors(
+    dataset: Dataset, ids: Sequence[str], classes: Sequence[str], device: torch.device
+) -> ImageSet:
     """Loads some samples with their class labels onto the device; ages are NaN.
 
+    Args:
+        dataset: the data set with the pixels.
+        ids: N sample ids.
+        classes: names of the classes, in the order of the model's logits.
+        device: the device for the tensors.
+
     Raises:
-        DataError: a sample without a class.
+        DataError: a sample without a class, or with one that is not among them.
     """
     labels = [dataset.samples[int(index)].label for index in dataset.indices(ids)]
     if None in labels:
         raise DataError(
             f"data {dataset.spec}",
             f"sample {ids[labels.index(None)]} has no class",
-            "Use a data spec with classes",
+            "A classifier needs labels: use a data spec with classes",
         )
+    place = {name: number for number, name in enumerate(classes)}
+    group_N = [place.get(dataset.classes[label], -1) for label in labels if label is not None]
+    if -1 in group_N:
+        first = group_N.index(-1)
+        name = dataset.classes[labels[first] or 0]
+        why = f"sample {ids[first]} has the label {name[:60]!r}, which the model never had"
+        raise DataError(f"data {dataset.spec}", why, "Take it out, or train a model on it")
     return _resident(
-        dataset, ids, np.full(len(ids), np.nan, np.float32), np.array(labels, np.int64), device
+        dataset, ids, np.full(len(ids), np.nan, np.float32), np.array(group_N, np.int64), device
     )
 
 

@@ -154,7 +154,11 @@ def fit(
             row = {
                 "epoch": epoch + 1,
                 "train_loss": loss,
-                **{f"validation_{name}": metrics[name] for name in ("loss", "accuracy", "mae")},
+                **{
+                    f"validation_{name}": metrics[name]
+                    for name in ("loss", "accuracy", "mae")
+                    if name in metrics
+                },
                 "lr": optimizer.param_groups[0]["lr"],
                 "wall_s": round(spent, 3),
             }

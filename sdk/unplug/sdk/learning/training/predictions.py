@@ -70,15 +70,19 @@ class ClassPredictions(Predictions):
         age_N: expected age in years; NaN for models and data without ages.
         true_age_N: years, or NaN.
         true_group_N: index of the age group or class.
+        classes: names of the classes, of a model that has some.
     """
 
     logits_NG: Array
     age_N: Array
     true_age_N: Array
     true_group_N: NDArray[np.int64]
+    classes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, logits_NG: NDArray[Any], true_group_N: NDArray[Any]) -> ClassPredictions:
+    def of(
+        cls, logits_NG: NDArray[Any], true_group_N: NDArray[Any], classes: Sequence[str] = ()
+    ) -> ClassPredictions:
         """The predictions of a model without ages."""
         none_N = np.full(len(logits_NG), np.nan)
         logits_NG = np.asarray(logits_NG, np.float64)
@@ -87,6 +91,7 @@ class ClassPredictions(Predictions):
             age_N=none_N,
             true_age_N=none_N,
             true_group_N=np.asarray(true_group_N, np.int64),
+            classes=tuple(classes),
         )
 
     @property
@@ -219,7 +224,8 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
     Returns:
         ``n``, ``accuracy`` (0 to 1), ``mae`` in years (None where there are no ages), ``loss`` in
         nats and ``per_group`` rows; a model without classes has ``n`` and ``loss`` alone, the
-        others are None and empty.
+        others are None and empty. Of a model whose classes have names ``n``, ``accuracy``, ``loss``
+        and ``per_class`` rows.
     """
     loss = float(-predictions.log_prob_N.mean())
     if not isinstance(predictions, ClassPredictions):
@@ -229,6 +235,13 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
             "mae": None,
             "loss": loss,
             "per_group": [],
+        }
+    if predictions.classes:
+        return {
+            "n": len(predictions.correct_N),
+            "accuracy": float(predictions.correct_N.mean()),
+            "loss": loss,
+            "per_class": _class_rows(predictions),
         }
     rows = []
     for group, (low, high) in enumerate(itertools.pairwise(edges)):
@@ -248,6 +261,16 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
         "loss": loss,
         "per_group": rows,
     }
+
+
+def _class_rows(predictions: ClassPredictions) -> list[dict[str, Any]]:
+    groups = len(predictions.classes)
+    n_G = np.bincount(predictions.true_group_N, minlength=groups)
+    right_G = np.bincount(predictions.true_group_N[predictions.correct_N], minlength=groups)
+    return [
+        {"label": label, "n": int(n), "accuracy": float(right / n) if n else None}
+        for label, n, right in zip(predictions.classes, n_G, right_G, strict=True)
+    ]
 
 
 def _mean_error(error_N: NDArray[np.float64]) -> float | None:

@@ -34,16 +34,20 @@ class Sets:
 
 
 def load_sets(
-    dataset: Dataset, split: Split, edges: tuple[float, ...] | None, device: torch.device
+    dataset: Dataset,
+    split: Split,
+    edges: tuple[float, ...] | None,
+    device: torch.device,
+    classes: Sequence[str] | None = None,
 ) -> Sets:
     """The retain (as `train`), forget, validation and test sets of a split as tensors, of what is
-    there of them; `edges` None takes class labels.
+    there of them; `edges` None takes class labels, those of the data where no others are named.
     """
     split = split.there(dataset)
 
     def load(ids: Sequence[str]) -> ImageSet:
         if edges is None:
-            return to_class_tensors(dataset, ids, device)
+            return to_class_tensors(dataset, ids, classes or dataset.classes, device)
         return to_tensors(dataset, ids, edges, device)
 
     return Sets(

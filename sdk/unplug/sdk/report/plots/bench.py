@@ -16,6 +16,8 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Curve
 from matplotlib.ticker import MaxNLocator
 
+from unplug.core import milliseconds
+
 from .canvas import (
     COLOUR,
     DOTTED,
@@ -95,7 +97,7 @@ def latency_svg(timings: Sequence[Timing], *, name: str, title: str, width: int)
             _row_name(axes, place - 0.36, timing.label, 10.5)
         _rows(axes, (len(timings) - 0.55, -0.85))
         finish(axes, title=title, x="latency of one run (ms)")
-        spoken = "; ".join(f"{timing.label} {timing.median:.3g} ms" for timing in timings)
+        spoken = "; ".join(f"{timing.label} {milliseconds(timing.median)} ms" for timing in timings)
         return to_svg(figure, name, f"Median latency, {title}: {spoken}.")
 
 
@@ -216,8 +218,8 @@ def load_svg(load: Load, heat: Heat | None, *, name: str, title: str, width: int
         return to_svg(
             figure,
             name,
-            f"{title}: median of a window {load.p50[0]:.3g} ms at the beginning, "
-            f"{load.p50[-1]:.3g} ms at the end.",
+            f"{title}: median of a window {milliseconds(load.p50[0])} ms at the beginning, "
+            f"{milliseconds(load.p50[-1])} ms at the end.",
         )
 
 

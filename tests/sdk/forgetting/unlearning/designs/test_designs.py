@@ -101,7 +101,7 @@ def test_whose_pictures_are_gone_may_be_forgotten_too(world: World, tmp_path: Pa
     with pytest.raises(DataError, match="it is not in this model"):
         world.without(asked, tmp_path / "x", data=left, start=once)
     for name, known in (("nobody", learned), (first, None)):
-        with pytest.raises(DataError, match="1 unknown names"):
+        with pytest.raises(DataError, match="1 unknown name"):
             resolve_names([name], left, "request", known)
 
 

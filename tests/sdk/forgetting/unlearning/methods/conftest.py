@@ -44,7 +44,7 @@ CLASS_RECIPE = Recipe(
     lr=3e-3,
     ema=0.0,
 )
-COLOURS = ClassTask.of(CLASS_RECIPE, CLASSES, width=8)
+COLOURS = ClassTask.of(CLASS_RECIPE, "abcd", width=8)
 State = dict[str, Tensor]
 
 

@@ -62,7 +62,7 @@ class SmallTask(ClassTask):
         model.counted.copy_(torch.tensor([len(retain), int(labelled(retain).group_N.sum())]))
 
 
-TASK, METHOD = SmallTask.of(RECIPE, classes=4), SISA(shards=SHARDS, slices=SLICES)
+TASK, METHOD = SmallTask.of(RECIPE, "abcd"), SISA(shards=SHARDS, slices=SLICES)
 DATA, PLAN = coloured(COUNT, seed=1), ShardPlan(shards=SHARDS, slices=SLICES, seed=3)
 WHOLE = retraining(RECIPE.epochs * COUNT)
 

@@ -10,7 +10,7 @@ import { choicesOf, hindrance, inWords, weight } from "../src/draw/session";
 import { fromAddress, fromFiles, isGenerator, openGenerator, openPart, openVariants } from "../src/draw/source";
 import { marked } from "../src/studio/marked";
 import { line } from "../src/studio/pad";
-import { groupNames, softmax } from "../src/demo/age";
+import { classNames, groupNames, softmax } from "../src/demo/age";
 import { channelMean } from "../src/demo/features";
 import { isImage, toTensor } from "../src/demo/pixels";
 import { relaid } from "../src/layout";
@@ -89,6 +89,8 @@ test("answers of the models", () => {
   near(softmax([0, 0])[0] ?? null, 0.5);
   assert.deepEqual(groupNames([0, 5, 6, 100], 3), ["0–4", "5", "6 and over"]);
   assert.deepEqual(groupNames(undefined, 2), ["group 1", "group 2"]);
+  assert.deepEqual(classNames(["cat", "dog"], 2), ["cat", "dog"]);
+  assert.deepEqual(classNames(["cat", 3], 2), ["class 1", "class 2"]);
   assert.deepEqual([...channelMean(Float32Array.of(1, 2, 3, 4), spec([1, 2, 1, 2], "NCHW")).values], [2, 3]);
 });
 

@@ -52,7 +52,7 @@ def _mean(predictions: Predictions, person_N: NDArray[np.int64]) -> Array:
     if not np.isfinite(error_N).all():
         raise InputError(
             "attack person",
-            "the model or the data has no ages",
+            "the model answers with no number, or the data have none",
             "Use an attack on class probabilities",
         )
     _, number_N = np.unique(person_N, return_inverse=True)

@@ -30,7 +30,7 @@ def residual(predictions: Predictions) -> Array:
     if not np.isfinite(value_N).all():
         raise InputError(
             "attack on errors",
-            "the model or the data has no ages",
+            "the model answers with no number, or the data have none",
             "Use an attack on class probabilities",
         )
     return value_N

@@ -64,7 +64,7 @@ def last(model: nn.Module, k: int) -> tuple[nn.Module, ...]:
     """The last `k` layers of a model that has that many.
 
     Raises:
-        InputError: it has fewer.
+        InputError: the model has fewer layers.
     """
     there = len(layers(model))
     if k > there:

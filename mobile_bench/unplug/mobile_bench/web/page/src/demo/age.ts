@@ -1,4 +1,4 @@
-// The age predictor's answer: a number, and a bar for each age group.
+// What predictors answer: an age and a bar for each age group, or a label and a bar for each class.
 import type { Job, Tensors } from "../types";
 import { el } from "../ui/dom";
 import { answered, overProbability, readDecision } from "./decision";
@@ -37,17 +37,44 @@ function decided(job: Job, logits: ArrayLike<number>): HTMLElement | null {
   return el("p", { class: "decision" }, el("strong", { id: "decision" }, text), el("span", { class: "small" }, holds));
 }
 
+/** Names of classes; what no bundle of ours names is numbered. */
+export function classNames(classes: unknown, count: number): string[] {
+  const known = Array.isArray(classes) && classes.length === count && classes.every((name) => typeof name === "string") ? (classes as string[]) : null;
+  return Array.from({ length: count }, (_, place) => known?.[place]?.slice(0, 100) ?? `class ${place + 1}`);
+}
+
+function bars(names: string[], shares: number[], label: string): HTMLElement {
+  const best = Math.max(...shares);
+  const rows = shares.map((share, place) => {
+    const fill = el("span", { class: "fill" });
+    fill.style.width = `${(100 * share).toFixed(1)}%`;
+    const attributes = share === best ? { class: "best" } : {};
+    return el("li", attributes, el("span", {}, names[place] ?? ""), el("span", { class: "track" }, fill), el("span", { class: "number" }, percent(share)));
+  });
+  return el("ul", { class: "groups", "aria-label": label }, ...rows);
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
+
+/** The likeliest class with its probability, and the five likeliest. */
+export function classResult(job: Job, outputs: Tensors): HTMLElement {
+  const shares = softmax(outputs["logits"] ?? []);
+  const names = classNames(job.config["classes"], shares.length);
+  const order = shares.map((_, place) => place).sort((one, other) => shares[other]! - shares[one]!).slice(0, 5);
+  const [first] = order;
+  const said = first === undefined || !Number.isFinite(shares[first]) ? ["–", ""] : [names[first] ?? "", ` ${percent(shares[first]!)}`];
+  return el(
+    "div",
+    { class: "age" },
+    el("p", { class: "years" }, el("strong", { id: "label" }, said[0]!), said[1]!),
+    bars(order.map((place) => names[place] ?? ""), order.map((place) => shares[place]!), "Probability of the likeliest classes"),
+  );
+}
+
 export function ageResult(job: Job, outputs: Tensors): HTMLElement {
   const age = outputs["expected_age"]?.[0];
   const shares = softmax(outputs["age_logits"] ?? []);
   const names = groupNames(job.config["age_edges"], shares.length);
-  const best = Math.max(...shares);
-  const bars = shares.map((share, group) => {
-    const fill = el("span", { class: "fill" });
-    fill.style.width = `${(100 * share).toFixed(1)}%`;
-    const attributes = share === best ? { class: "best" } : {};
-    return el("li", attributes, el("span", {}, names[group] ?? ""), el("span", { class: "track" }, fill), el("span", { class: "number" }, `${(100 * share).toFixed(0)} %`));
-  });
   const shown = age === undefined || !Number.isFinite(age) ? "–" : age.toFixed(0);
   return el(
     "div",
@@ -55,6 +82,6 @@ export function ageResult(job: Job, outputs: Tensors): HTMLElement {
     el("p", { class: "years" }, el("strong", { id: "age" }, shown), " years"),
     decided(job, outputs["age_logits"] ?? []),
     "eyes" in ((job.config["preprocessing"] ?? {}) as object) ? null : el("p", { class: "soft small square" }, "This bundle does not say where the eyes belong, so the model saw the centre square."),
-    el("ul", { class: "groups", "aria-label": "Probability of each age group" }, ...bars),
+    bars(names, shares, "Probability of each age group"),
   );
 }

@@ -1,7 +1,7 @@
 // The demo's panel: a picture in, the model's answer out. Nothing of it is sent anywhere.
 import type { Job, Tensors } from "../types";
 import { byId, delegateName, el, message, ms } from "../ui/dom";
-import { ageResult } from "./age";
+import { ageResult, classResult } from "./age";
 import { align, faceProblem, type Frame, readFrame } from "./align";
 import { Camera } from "./camera";
 import { Eyes, type Placed } from "./eyes";
@@ -9,7 +9,7 @@ import { featureResult } from "./features";
 import { OpenModel } from "./model";
 import { axis, crop, imageOf, isImage, toTensor } from "./pixels";
 
-const SHOWS: Record<string, (job: Job, outputs: Tensors) => HTMLElement> = { age: ageResult, plugin: featureResult };
+const SHOWS: Record<string, (job: Job, outputs: Tensors) => HTMLElement> = { age: ageResult, classes: classResult, plugin: featureResult };
 
 /** Jobs that the demo can show; a plan's not_run is about the benchmark and no matter here. */
 export function showable(jobs: Job[], webgpu: boolean): Job[] {
@@ -23,6 +23,7 @@ export function showable(jobs: Job[], webgpu: boolean): Job[] {
 const MODEL_TEXT: Record<string, string> = {
   age: "A face, cropped to a square, and the age that the model expects.",
   eyes: "A photograph of one face, and the age that the model expects. It is turned and scaled until its eyes lie where the model wants them.",
+  classes: "A picture, cropped to a square, and the label that the model finds likeliest.",
   plugin: "A condition image (face lines, depth, edges), and what the plugin adds to each level of the diffusion model.",
 };
 

@@ -1,4 +1,4 @@
-// CLIP's tokenizer from a vocabulary and merges as data; docs/formats.md has its steps.
+// CLIP's tokenizer from a vocabulary and merges as data; Python's tokenizer.py is the reference.
 
 /** A token that is cut out of a text whole, before its words are: a mark, or a word learned later. */
 export interface AddedToken {

@@ -41,7 +41,7 @@ public class AddedToken(
 )
 
 /**
- * CLIP's tokenizer, byte-pair encoding from data; docs/formats.md has its steps.
+ * CLIP's tokenizer, byte-pair encoding from data; Python's tokenizer.py is the reference.
  *
  * @property vocabulary a token's id is its place.
  * @property merges "LEFT RIGHT", most urgent first.

@@ -1,10 +1,11 @@
-"""``unplug train age``: from a data set and a recipe to a checkpoint folder with its record."""
+"""``unplug train age|classes``: from a data set and a recipe to a checkpoint folder with its record."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from unplug.sdk.learning.training import (
     StateFile,
     check_place,
     describe_device,
-    edges_of,
     fingerprint,
     fit_new,
     training_dir,
@@ -28,10 +28,17 @@ from unplug.sdk.learning.training import (
 
 from .age import AgeTask
 from .first_check import check_network
+from .groups import GroupTask
+
+
+def train_age(dataset: Dataset, split: Split, recipe: Recipe, out: Path, **more: Any) -> Checkpoint:
+    """`train_pictures` of a face-age predictor."""
+    return train_pictures(AgeTask, dataset, split, recipe, out, **more)
 
 
 @one_writer
-def train_age(
+def train_pictures(
+    kind: type[GroupTask],
     dataset: Dataset,
     split: Split,
     recipe: Recipe,
@@ -45,11 +52,12 @@ def train_age(
     role: str = "original",
     adopted: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Trains, measures and saves an age predictor; an unfinished run of the same kind at `out` is
+    """Trains, measures and saves a predictor; an unfinished run of the same kind at `out` is
     continued.
 
     Args:
-        dataset: data with ages at ``recipe.image_size``.
+        kind: the task of the predictor.
+        dataset: data with ages or labels at ``recipe.image_size``.
         split: the split: with an empty forget set for an original; with a full one, the retain set
             is trained on (the oracle).
         recipe: how to train.
@@ -72,13 +80,14 @@ def train_age(
     """
     split = fitting(split, dataset, show=show)
     check_size(dataset, recipe)
-    edges = edges_of(dataset, recipe.edges)
+    task = kind.of_data(recipe, dataset, split)
     notes: tuple[str, ...] = ()
     if adopted is not None:
-        checked = check_network(Adopted.from_dict(adopted), recipe.image_size, edges, device=device)
+        made, size = Adopted.from_dict(adopted), recipe.image_size
+        checked = check_network(made, size, task.answers, device=device)
         assert checked.model.adopted is not None
         adopted, notes = checked.model.adopted.to_dict(), checked.notes
-    task = AgeTask(recipe=recipe, edges=edges, adopted=adopted)
+        task = replace(task, adopted=adopted)
     facts: dict[str, Any] = {
         "recipe": recipe.to_dict(),
         "edges": list(task.edges),
@@ -111,7 +120,7 @@ def train_age(
         "device": describe_device(device),
     }
     record = {
-        **age_record(
+        **record_of(
             task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost, show=show
         ),
         "history": list(done.history),
@@ -123,8 +132,8 @@ def train_age(
     return load_checkpoint(out, expect=task.model_type)
 
 
-def age_record(
-    task: AgeTask,
+def record_of(
+    task: GroupTask,
     model: nn.Module,
     sets: Sets,
     dataset: Dataset,
@@ -135,7 +144,7 @@ def age_record(
     cost: dict[str, Any],
     show: bool = False,
 ) -> dict[str, Any]:
-    """What ``unplug.json`` says of an age predictor: where it comes from, what it cost, and what it
+    """What ``unplug.json`` says of a predictor: where it comes from, what it cost, and what it
     is worth on each set.
     """
     parts = {"train": sets.train, "validation": sets.validation, "test": sets.test}

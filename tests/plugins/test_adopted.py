@@ -207,6 +207,26 @@ def test_what_no_network_is(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    "tap",
+    [
+        {},
+        [],
+        {"channels": 2049},
+        {"channels": 8, "answers": 4},
+        {"channels": 8, "size": 2**40},
+        {"channels": 8, "layer": 7},
+        {"channels": 8, "logits": 1},
+        {"channels": 8, "bananas": 1},
+    ],
+)
+def test_what_no_trunk_is(tap: Any) -> None:
+    raw = Adopted(factory="tests.networks:small").to_dict()
+    assert Adopted.from_dict(raw | {"tap": {"channels": 8}}).to_dict()["tap"]["channels"] == 8
+    with pytest.raises(InputError):
+        Adopted.from_dict(raw | {"tap": tap})
+
+
+@pytest.mark.parametrize(
     ("factory", "why"),
     [
         ("tests.networks:broken", "out of bananas"),

@@ -14,6 +14,7 @@ from .code_change import CodeChange as CodeChange
 from .convert import count_work as count_work
 from .delegates import Coverage as Coverage
 from .delegates import coverage as coverage
+from .exporter import check_targets as check_targets
 from .exporter import export_checkpoint as export_checkpoint
 from .exporter import plan_pairs as plan_pairs
 from .flops import flop_counter as flop_counter

@@ -140,7 +140,7 @@ def export_checkpoint(
             f"Use {' or '.join(map(str, IOS))}",
         )
     _, config = read_config(Path(checkpoint))
-    _check_graph(config, pairs)
+    check_targets(config, pairs)
     wanted = {name for names in pairs.values() for name in names}
     work = _Work(
         checkpoint=Path(checkpoint),
@@ -192,11 +192,16 @@ def plan_pairs(targets: Sequence[str], precisions: Sequence[str]) -> dict[str, t
     return pairs
 
 
-def _check_graph(config: Mapping[str, Any], pairs: Mapping[str, object]) -> None:
-    """Refuses targets for which there is no torch network to convert."""
+def check_targets(config: Mapping[str, Any], targets: Iterable[str]) -> None:
+    """Refuses targets for which there is no torch network to convert: `InputError`.
+
+    Args:
+        config: the checkpoint's ``config.json``.
+        targets: names in TARGETS.
+    """
     network = config.get("network")
     graph = isinstance(network, Mapping) and network.get("factory") == f"{ONNX}:graph"
-    if others := [name for name in pairs if graph and name != ONNX]:
+    if others := [name for name in targets if graph and name != ONNX]:
         why = "the model's trunk is an ONNX file, which no torch network computes"
         raise InputError(f"export to {', '.join(others)}", why, "Export it to onnx alone")
 

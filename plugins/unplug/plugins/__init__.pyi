@@ -10,6 +10,7 @@ from .age import AgePredictor as AgePredictor
 from .age_sizes import ADOPTED as ADOPTED
 from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
 from .age_sizes import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
+from .age_sizes import ONNX as ONNX
 from .age_sizes import SIZES as SIZES
 from .age_sizes import check_edges as check_edges
 from .age_sizes import size_of as size_of
@@ -61,7 +62,6 @@ from .shipped_files import shipped_place as shipped_place
 from .shipped_files import shipped_plugins as shipped_plugins
 from .tap import INPUT as INPUT
 from .tap import MAX_CHANNELS as MAX_CHANNELS
-from .tap import ONNX as ONNX
 from .tap import OnnxGraph as OnnxGraph
 from .tap import Tap as Tap
 from .text_encoder import check_text_encoder as check_text_encoder

@@ -24,9 +24,9 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, MissingExtraError, expanded
 
-from .age_sizes import MAX_IMAGE_SIZE
+from .age_sizes import MAX_IMAGE_SIZE, ONNX
 from .factories import away_from_here, call_of, check_trusted
-from .tap import ONNX, OnnxGraph, Tap
+from .tap import OnnxGraph, Tap
 
 FORM = re.compile(
     r"([A-Za-z_][\w.]{0,200}|[^\x00-\x1f,?]{0,999}[/\\][^\x00-\x1f,?]{0,200}\.py)"
@@ -62,7 +62,7 @@ class Adopted:
         mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
         contiguous: it does not take channels-last memory (``view`` of a feature map, say), and
             computes in contiguous one.
-        tap: where features are read, of the trunk of a design; None of a network that answers.
+        tap: the place of its features, of the trunk of a design; None of a network that answers.
 
     Raises:
         InputError: a name or value of another form.

@@ -61,6 +61,8 @@ class Size:
 
 ADOPTED = "adopted"
 """In the place of a size: a network that was built elsewhere."""
+ONNX = "onnx"
+"""In the place of a package: a trunk's network is an ONNX file, ``onnx:graph``."""
 
 SIZES: dict[str, Size] = {
     "nano": Size(

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, require_modules
 
+from .age_sizes import ONNX
 from .bounds import check_whole
 
 MAX_CHANNELS = 2048
 """With more, sums over them would no longer be exact in float64 (`ClosedForm`)."""
 MAX_SIZE = 2**29
-ONNX = "onnx"
 INPUT = "input"
-"""Behind a layer's name and a colon: what goes into it."""
+"""After a layer's name and a colon: what goes into it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,8 @@ class Tap:
     """Where features are read.
 
     Args:
-        layer: the layer whose output they are, or with ``:input`` behind it what goes into it; of
-            an ONNX file a tensor; empty for what the network answers.
+        layer: the layer whose output they are, or with ``:input`` after it what goes into it; of an
+            ONNX file a tensor; empty for what the network answers.
         channels: C, 1 to 2,048.
         answers: K, the groups or classes of the network's own answer, which is read as well; 0
             leaves it out.

@@ -72,6 +72,7 @@ def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
     """Take a closed-form model apart into a trunk and a head."""
     from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint, weights_sha256
     from unplug.sdk.forgetting.unlearning import design_of, device_head
+    from unplug.sdk.learning.training import trunk_words
 
     original = load_checkpoint(checkpoint, expect="age")
     design = design_of(original)
@@ -87,8 +88,8 @@ def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
         "lineage": {"original": original.path.name, "original_sha256": original.sha256},
     }
     card = (
-        f"# The trunk of {original.path.name}\n\nIt says features, from which `{HEAD}` answers. No "
-        "personal data is in it.\n"
+        f"# The trunk of {original.path.name}\n\nIt says features, from which `{HEAD}` answers. "
+        f"{trunk_words(original.record) or 'No personal data is in it.'}\n"
     )
     save_checkpoint(AgeTrunk.of(original.model), out / TRUNK, record=record, card=card)
     made = device_head(original, weights_sha256(out / TRUNK))

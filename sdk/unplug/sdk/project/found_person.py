@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,11 +155,11 @@ def _trunk_names(record: Mapping[str, Any], folder: Path) -> Mapping[str, set[st
     """
     design = record.get("design")
     trunk = design.get("trunk") if isinstance(design, dict) else None
-    data = trunk.get("data") if isinstance(trunk, dict) else None
-    spec = data.get("spec") if isinstance(data, dict) else None
-    if not isinstance(spec, str) or spec.startswith("synth:"):
-        return {}
-    try:
-        return named_samples(parse_spec(spec_at(folder, spec)).listing().samples)
-    except UnplugError:
-        return {}
+    names: dict[str, set[str]] = {}
+    for key in ("data", "trained_on"):
+        data = trunk.get(key) if isinstance(trunk, dict) else None
+        spec = data.get("spec") if isinstance(data, dict) else None
+        if isinstance(spec, str) and not spec.startswith("synth:"):
+            with suppress(UnplugError):
+                names |= named_samples(parse_spec(spec_at(folder, spec)).listing().samples)
+    return names

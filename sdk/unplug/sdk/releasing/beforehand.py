@@ -7,7 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from unplug.core import InputError
-from unplug.export import plan_pairs
+from unplug.export import check_targets, plan_pairs
+from unplug.plugins import read_config
 from unplug.sdk.evidence.auditing import check_forget_size
 from unplug.trust.bundle import Signing, check_free
 from unplug.trust.ledger import Ledger
@@ -50,6 +51,7 @@ def check_beforehand(
             why, known = "no release is judged by such a gate", ", ".join(QUESTIONS)
             raise InputError(f"`overrides` {name[:60]}", why, f"Gates: {known}")
     plan_pairs(config.targets, config.precisions)
+    check_targets(read_config(material.original.path)[1], config.targets)
     for stage in STAGES:
         stage.check(material)
 

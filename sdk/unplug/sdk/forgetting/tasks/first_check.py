@@ -251,7 +251,7 @@ class Asked:
     Args:
         adopted: how it is built.
         model: ``network`` is asked, with ``groups`` answers of pictures of ``image_size``.
-        device: where it computes.
+        device: the device that it computes on.
     """
 
     def __init__(self, adopted: Adopted, model: Any, device: torch.device) -> None:

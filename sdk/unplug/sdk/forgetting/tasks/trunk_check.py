@@ -148,7 +148,7 @@ def _adopted_before(order: TrunkOrder) -> Any:
     assert order.weights is not None
     model = load_checkpoint(order.weights, expect="age").model
     if model.adopted is None or model.adopted.call != order.adopted.call:
-        why = f"it is no checkpoint of {order.adopted.call}"
+        why = f"it is a checkpoint of another network than {order.adopted.call}"
         raise InputError(str(order.weights), why, "Give what `unplug adopt` made of this network")
     return model
 
@@ -203,7 +203,7 @@ def _tapped(trunk: AdoptedTrunk, order: TrunkOrder, size: int) -> Tap:
     if features_BF is None or len(features_BF) != len(noise):
         shape = list(seen.shape) if isinstance(seen, Tensor) else type(seen).__name__
         why = f"what {layer or 'it answers'} says of 4 pictures is {shape}, no vector each"
-        raise InputError(what, why, "Name in `features` a layer behind the pooling")
+        raise InputError(what, why, "Name in `features` a layer after the pooling")
     width, answers, logits = features_BF.shape[1], 0, True
     if order.answer:
         answers, logits = _own_answer(says, layer or order.layer, size, what)
@@ -218,11 +218,9 @@ def _own_answer(says: Any, layer: str, size: int, what: str) -> tuple[int, bool]
     """K, and whether the answers are logits."""
     whole = isinstance(says, Tensor) and says.ndim == 2 and says.shape[1] > 1
     if not whole or not layer:
-        why = (
-            "its own answer is no vector of groups or classes"
-            if layer
-            else ("what it answers is the features already")
-        )
+        why = "what it answers is the features already"
+        if layer:
+            why = "it answers no vector of groups or classes"
         raise InputError(what, why, "Leave out `answer`, or name a layer in `features`")
     sums_B = says.sum(dim=1)
     likely = bool(says.min() >= 0.0) and bool(((sums_B - 1.0).abs() < ALIKE).all())

@@ -5,6 +5,7 @@ from .card import PUBLIC as PUBLIC
 from .card import front_matter as front_matter
 from .card import model_card as model_card
 from .card import trained_words as trained_words
+from .card import trunk_words as trunk_words
 from .device import autocast as autocast
 from .device import describe_device as describe_device
 from .device import pick_device as pick_device

@@ -114,6 +114,7 @@ def model_card(record: dict[str, Any], called: str = "Face-age predictor") -> st
         },
         pipeline="image-classification",
     )
+    trunk = trunk_words(record)
     return _CARD.format_map(
         record
         | (_YEARS if aged else _CLASSES)
@@ -122,7 +123,7 @@ def model_card(record: dict[str, Any], called: str = "Face-age predictor") -> st
             "title": title,
             "rows": "\n".join(rows),
             "settings": settings,
-            "forgotten": _trunk(record) + _forgotten(record),
+            "forgotten": (f"\n{trunk}\n" if trunk else "") + _forgotten(record),
         }
     )
 
@@ -139,12 +140,13 @@ def trained_words(whose: Mapping[str, Any] | str) -> str:
     return f"`{whose['spec']}` ({whose['samples']} samples)"
 
 
-def _trunk(record: dict[str, Any]) -> str:
+def trunk_words(record: Mapping[str, Any]) -> str:
+    """Who trained the adopted trunk that a design stands on; nothing of other models."""
     trunk = record.get("design", {}).get("trunk", {})
     if "trained_on" not in trunk:
         return ""
     words = trained_words(trunk["trained_on"])
-    return f"\nIts trunk, `{trunk['adopted']['factory']}`, was trained on {words} and forgets nobody.\n"
+    return f"Its trunk, `{trunk['adopted']['factory']}`, was trained on {words} and forgets nobody."
 
 
 def _forgotten(record: dict[str, Any]) -> str:

@@ -287,7 +287,7 @@ def test_a_file_of_16_gigabytes_is_refused_by_its_size(tmp_path: Path) -> None:
         file.truncate(2**34)
     with pytest.raises(InputError, match="a trunk at most 536,870,912"):
         asked(f"onnx:{tmp_path / 'huge.onnx'}")
-    (tmp_path / "no.onnx").write_bytes(b"no network")
+    (tmp_path / "no.onnx").write_bytes(b"\x0a\xff\xfe\x80 no network")
     with pytest.raises(InputError, match=r"it is not a whole ONNX file|has no tensor"):
         asked(f"onnx:{tmp_path / 'no.onnx'}")
 

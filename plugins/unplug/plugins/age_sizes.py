@@ -124,6 +124,8 @@ def size_of(text: str) -> Size:
         >>> size_of("nano:212221").head
         384
     """
+    if not isinstance(text, str):
+        raise InputError(f"size {str(text)[:200]}", "it is not a text", HOW)
     name, _, strides = text.partition(":") if text.partition(":")[0] in SIZES else (text, "", "")
     if name in SIZES:
         size = SIZES[name]

@@ -45,7 +45,7 @@ REFUSED = [
     (FakeDevice(got="none"), "cpu was asked for and none ran"),
     (
         FakeDevice(pending_ms=0.5),
-        "a call returned before its work was done: 1 ms timed, and reading the outputs then",
+        "a call returned before its work was done: 1.00 ms timed, and reading the outputs then",
     ),
     (FakeDevice(compared=0), "parity: nobody looked at the outputs"),
     (FakeDevice(crash=ConversionError("fake", "its child was killed by SIGSEGV")), "SIGSEGV"),

@@ -54,8 +54,8 @@ def _planned(plan: AnswerPlan) -> Iterator[str]:
     if plan.requests:
         way = f"exactly, by {plan.design}" if plan.design else "approximately"
         yield folded(
-            f"release {plan.release} answers {', '.join(plan.requests)}: from {plan.begins}, it "
-            f"forgets {counted(plan.pictures, 'picture')} {way}"
+            f"release {plan.release} answers {', '.join(plan.requests)}: it forgets "
+            f"{counted(plan.pictures, 'picture')} {way}, from {plan.begins}"
         )
         known = plan.steps.seconds if plan.steps is not None else None
         if plan.steps is None or known is None:

@@ -123,6 +123,7 @@ SHAPE: dict[str, Any] = {
     "split": {},
     "recipe": {},
     "history": list,
+    "labels": list,
     "cost": {"forward": int, "backward": int, "wall_s": float, "device": str},
     "metrics": {},
     "versions": {},

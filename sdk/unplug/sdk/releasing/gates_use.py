@@ -30,7 +30,7 @@ RIGHT = {
     part: Question(name=name, asks=ASKS, limit="max_accuracy_below_retrained", unit=" below {}")
     for part, name in NAMES.items()
 }
-"""Of a classifier, whose use is how often it is right."""
+"""The use of a classifier, which is how often it is right."""
 ACCURACY = replace(
     RIGHT["retain"], name="accuracy (retain)", asks="Those who stay keep their accuracy"
 )

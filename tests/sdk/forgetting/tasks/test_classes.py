@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.once import once
 from unplug.core import DataError
 from unplug.plugins import load_checkpoint
 from unplug.sdk.forgetting.tasks import ClassTask
-from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.learning.data import load_again, load_dataset, make_split
 from unplug.sdk.learning.training import ClassPredictions, Recipe, summarize
 from unplug.sdk.learning.training.images import to_class_tensors
 
@@ -99,6 +100,28 @@ def test_labels_follow_their_names_and_not_their_places(here: Path) -> None:
         to_class_tensors(data, ids, ("grass", "blue sky"), CPU)
     task = ClassTask.of_data(Recipe(loss="ce"), data, make_split(data))
     assert task.names == tuple(COLOURS) and task.edges == (0.0, 1.0, 2.0, 3.0)
+
+
+def test_a_class_that_leaves_and_one_that_comes(here: Path, tmp_path: Path) -> None:
+    """Digests cover the number of a label, and the model knows its labels by their names."""
+    left = tmp_path / "left"
+    shutil.copytree(here / "pictures", left)
+    names = [name for name in (here / "forget.txt").read_text().split("\n") if name]
+    record = load_checkpoint(here / "model").record
+    gone = next(name for name in COLOURS if name != names[0].partition("/")[0])
+    shutil.rmtree(left / gone)
+    few(left, {"aardvark": 2})
+    again = load_again(f"imagefolder:{left}", 32, record, show=False)
+    assert again.digest == record["split"]["data_digest"]
+    assert again.told == (
+        "14 rows gone since the training, and 2 new, which the model has not seen",
+    )
+    (tmp_path / "one.txt").write_text(f"{names[0]}\n")
+    step = "--method finetune --budget 1"
+    run(
+        f"forget model --data imagefolder:{left} --forget {tmp_path}/one.txt {step} --out {tmp_path}/x"
+    )
+    assert load_checkpoint(tmp_path / "x").record["labels"] == list(COLOURS)
 
 
 def test_run_says_a_label_and_its_probability(here: Path) -> None:
@@ -222,6 +245,8 @@ def cifar(root: Path) -> None:
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, with no ledger and no key elsewhere."""
     monkeypatch.chdir(tmp_path)
+    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / "home"))
     for variable in ("UNPLUG_LEDGER", "UNPLUG_KEY", "UNPLUG_LEDGER_KEY"):
         monkeypatch.delenv(variable, raising=False)
     return tmp_path

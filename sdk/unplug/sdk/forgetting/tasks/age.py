@@ -74,9 +74,9 @@ class AgeTask(GroupTask):
         return cls(recipe=recipe, edges=edges_of(dataset, recipe.edges), **more)
 
     @classmethod
-    def groups_of(cls, model: Any) -> dict[str, Any]:
+    def groups_of(cls, checkpoint: Checkpoint) -> dict[str, Any]:
         """The borders of its age groups."""
-        return {"edges": tuple(model.age_edges)}
+        return {"edges": tuple(checkpoint.model.age_edges)}
 
     @property
     def answers(self) -> dict[str, Any]:
@@ -140,6 +140,10 @@ class AgeTask(GroupTask):
         return "MAE per age group (test): " + ", ".join(
             f"{group['ages']}: {group['mae']:.1f}" for group in rows
         )
+
+    def facts(self) -> dict[str, Any]:
+        """Empty: the common fields say all of an age predictor."""
+        return {}
 
     def check_twin(self, other: Checkpoint) -> None:
         """Pupil recipe and retain set, the age groups: those that nobody chose follow the version

@@ -111,6 +111,8 @@ class ClassTask(GroupTask):
         recipe: a recipe with loss "ce"; of size "resnet18" the network is a `ResNet18`.
         edges: 0, 1, ..., G.
         names: names of the G classes, in the order of the logits.
+        labels: all labels that the data of the training named, in their order: what goes by the
+            number of a label still knows them when a class comes or leaves.
         width: channels of the first stage of a `ResNet18`; 64 is the paper's.
 
     Raises:
@@ -118,6 +120,7 @@ class ClassTask(GroupTask):
     """
 
     names: tuple[str, ...]
+    labels: tuple[str, ...] = ()
     width: int = 64
 
     output: ClassVar[str] = "logits"
@@ -165,13 +168,15 @@ class ClassTask(GroupTask):
             if counts[number] and number not in learned:
                 why = f"no picture of class {name!r} is in the training set"
                 raise DataError(where, why, "Add pictures of it, or draw another split (`seed`)")
-        return cls.of(recipe, names, **more)
+        return cls.of(recipe, names, labels=dataset.classes, **more)
 
     @classmethod
-    def groups_of(cls, model: Any) -> dict[str, Any]:
-        """The names of its classes."""
-        edges = tuple(map(float, range(len(model.classes) + 1)))
-        return {"edges": edges, "names": tuple(model.classes)}
+    def groups_of(cls, checkpoint: Checkpoint) -> dict[str, Any]:
+        """The names of its classes, and the labels of its data."""
+        names = tuple(checkpoint.model.classes)
+        edges = tuple(map(float, range(len(names) + 1)))
+        labels = tuple(checkpoint.record.get("labels", names))
+        return {"edges": edges, "names": names, "labels": labels}
 
     @property
     def answers(self) -> dict[str, Any]:
@@ -223,6 +228,10 @@ class ClassTask(GroupTask):
         return f"accuracy per class (test{worst}): " + ", ".join(
             f"{one['label']}: {100 * one['accuracy']:.0f} %" for one in rows
         )
+
+    def facts(self) -> dict[str, Any]:
+        """The labels of its data."""
+        return {"labels": list(self.labels)}
 
     def check_twin(self, other: Checkpoint) -> None:
         """Pupil recipe and retain set, the classes.

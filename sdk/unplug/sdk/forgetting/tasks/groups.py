@@ -66,7 +66,7 @@ class GroupTask(StoredTask):
 
     @classmethod
     @abstractmethod
-    def groups_of(cls, model: Any) -> dict[str, Any]:
+    def groups_of(cls, checkpoint: Checkpoint) -> dict[str, Any]:
         """The fields of the task that say which groups a model knows."""
 
     @classmethod
@@ -78,7 +78,7 @@ class GroupTask(StoredTask):
         return cls(
             recipe=recipe_of(checkpoint),
             adopted=None if adopted is None else adopted.to_dict(),
-            **cls.groups_of(checkpoint.model),
+            **cls.groups_of(checkpoint),
         )
 
     @property
@@ -124,10 +124,6 @@ class GroupTask(StoredTask):
     def stored(self, network: nn.Module) -> nn.Module:
         """The model itself: it has no base."""
         return network
-
-    def facts(self) -> dict[str, Any]:
-        """Empty: the common fields say all of a predictor."""
-        return {}
 
     def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
         """The footprint, measured by two small passes over images."""

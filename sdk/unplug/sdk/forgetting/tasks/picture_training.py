@@ -148,7 +148,7 @@ def record_of(
     is worth on each set.
     """
     parts = {"train": sets.train, "validation": sets.validation, "test": sets.test}
-    return {
+    return task.facts() | {
         "schema": task.schema,
         "role": role,
         "data": dataset.facts,

@@ -95,15 +95,16 @@ def as_trained(
 def load_again(
     spec: str, size: int, record: Mapping[str, Any], *, on_bad: OnBad = "error", show: bool = True
 ) -> Dataset:
-    """`load_dataset` for a model: what its training went on without is not an error now, and what
-    is left of its data goes by their digest.
+    """`load_dataset` for a model: what its training went on without is not an error now, labels
+    have its numbers, and what is left of its data goes by their digest.
 
     Args:
         spec, size, on_bad, show: the arguments of `load_dataset`.
         record: the model's record.
     """
     left = on_bad == "error" and bool((record.get("data") or {}).get("unusable"))
-    dataset = load_dataset(spec, size, on_bad="skip" if left else on_bad, show=show)
+    labels = tuple(str(label) for label in record.get("labels", ()))
+    dataset = load_dataset(spec, size, on_bad="skip" if left else on_bad, show=show, classes=labels)
     if left and show and (problems := dataset.problems):
         first = f"{problems[0].id}: {problems[0].reason}"
         number = counted(len(problems), "sample")

@@ -130,7 +130,13 @@ class Dataset:
 
 @settled
 def load_dataset(
-    spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True, tells: bool = True
+    spec: str,
+    size: int,
+    *,
+    on_bad: OnBad = "error",
+    show: bool = True,
+    tells: bool = True,
+    classes: Sequence[str] = (),
 ) -> Dataset:
     """Loads, decodes and caches the data that a spec names.
 
@@ -141,6 +147,7 @@ def load_dataset(
             them.
         show: progress bars, and on standard error what is told of the data.
         tells: False where the caller shows ``told`` itself.
+        classes: labels that come first, in this order; none are in the source's.
 
     Returns:
         The data set; ``problems`` lists what cannot be used, ``told`` what one should know of the
@@ -157,7 +164,7 @@ def load_dataset(
     if size < MIN_SIZE:
         raise InputError(f"size {size}", "too small for an image", f"Use {MIN_SIZE} pixels or more")
     source = parse_spec(spec)
-    listing: Listing = source.listing()
+    listing = _numbered(source.listing(), classes)
     prints = _checked_ids(listing.samples, fingerprints(source, listing.samples, show))
     positions = [place for place, content in enumerate(prints) if isinstance(content, bytes)]
     samples = [listing.samples[place] for place in positions]
@@ -188,6 +195,21 @@ def load_dataset(
         eyes=listing.eyes,
         told=told,
     )
+
+
+def _numbered(listing: Listing, classes: Sequence[str]) -> Listing:
+    """The listing with its labels numbered as these; digests cover the number of a label."""
+    names = (*classes, *(name for name in listing.classes if name not in set(classes)))
+    if names == listing.classes:
+        return listing
+    place = {name: number for number, name in enumerate(names)}
+    samples = tuple(
+        sample
+        if sample.label is None
+        else replace(sample, label=place[listing.classes[sample.label]])
+        for sample in listing.samples
+    )
+    return replace(listing, samples=samples, classes=names)
 
 
 def _text(sample: Sample, content: bytes) -> bytes:

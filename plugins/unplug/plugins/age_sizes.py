@@ -112,7 +112,7 @@ def size_of(text: str) -> Size:
     Args:
         text: a name of `SIZES`, or ``STEM:STAGES:HEAD``: channels of the stem, stages apart by
             commas, pooled channels. A stage is ``CHANNELSxBLOCKS``, then ``eN`` for another
-            expansion than 4, ``kN`` for another kernel than 3. Behind either ``:STRIDES``: a digit
+            expansion than 4, ``kN`` for another kernel than 3. ``:STRIDES`` may follow either: a digit
             for the stem and one for each stage.
 
     Raises:

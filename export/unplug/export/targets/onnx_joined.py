@@ -44,13 +44,13 @@ def joined(source: TargetSource, trunk: AdoptedTrunk) -> Any:
     constants = {tensor.name for tensor in graph.initializer}
     (taken,) = [item.name for item in graph.input if item.name not in constants]
     picture = source.iospec.inputs[0]
-    before = _Part(proto)
+    before = _Piece(proto)
     name = picture.name
     if picture.layout == "NHWC":
         name = before.node("Transpose", [name], perm=[0, 3, 1, 2])
     name = before.node("Sub", [name, before.constant(trunk.network.mean_C11[None])])
     before.node("Div", [name, before.constant(trunk.network.std_C11[None])], out=taken)
-    after = _Part(proto)
+    after = _Piece(proto)
     name = after.node("Flatten", [outputs[0]], axis=1)
     if trunk.tap.answers:
         likely = after.node("Flatten", [outputs[1]], axis=1)
@@ -80,7 +80,7 @@ def joined(source: TargetSource, trunk: AdoptedTrunk) -> Any:
     return proto
 
 
-def _head(part: _Part, head: Any, name: str, made: Sequence[str]) -> None:
+def _head(part: _Piece, head: Any, name: str, made: Sequence[str]) -> None:
     """Logits and age, as `AgePredictor.forward` computes them."""
     lifted = part.node("Relu", [part.linear(name, head.lift.weight, head.lift.bias)])
     weight_KD, bias_K = head.classifier.weight, head.classifier.bias
@@ -93,7 +93,7 @@ def _head(part: _Part, head: Any, name: str, made: Sequence[str]) -> None:
     part.node("Sub", [part.constant(oldest), left], out=made[1])
 
 
-class _Part:
+class _Piece:
     """Nodes with names of their own; their constants go into the graph."""
 
     def __init__(self, proto: Any) -> None:

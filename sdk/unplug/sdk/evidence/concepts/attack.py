@@ -67,7 +67,9 @@ def attack_of(name: str) -> ConceptAttack:
         return attack
     if not isinstance(attack, Practice) or not steps.isdecimal():
         why = (
-            "only an attack that learns takes steps" if steps.isdecimal() else "STEPS is no number"
+            "only an attack that learns takes steps"
+            if steps.isdecimal()
+            else "STEPS is not a number"
         )
         raise InputError(f"attack {name[:100]!r}", why, "Write it as relearn:100")
     return replace(attack, steps=int(steps))

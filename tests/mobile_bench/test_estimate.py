@@ -242,7 +242,7 @@ def test_rows_of_a_device_calibrate(files: list[Artifact], rows_of: Any, tmp_pat
 def test_a_file_that_was_measured_says_so(files: list[Artifact], rows_of: Any) -> None:
     known = rows_of(*(row(file, 1.0 + place) for place, file in enumerate(files)))
     report = estimate_artifacts(files[:1], device="Google Pixel 7", **known)
-    assert any("was measured (1.00 ms)" in warning for warning in report.estimates[0].warnings)
+    assert any("was measured (1.00" in warning for warning in report.estimates[0].warnings)
 
 
 def test_the_host_is_one_machine(files: list[Artifact], rows_of: Any) -> None:

@@ -105,8 +105,8 @@ def test_everything_goes_but_what_is_not_ours(two: tuple[str, str], tmp_path: Pa
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((), "what to delete is not said"),
-        (("--all", "--data", "synth:n=3"), "what to delete is not said"),
+        ((), "it needs to know what to delete"),
+        (("--all", "--data", "synth:n=3"), "it needs to know what to delete"),
         (("--all",), r"2 entries \(.*B\) to delete, and there is no terminal to ask on. Add --yes"),
         (("--forget", "/nowhere", "--yes"), "No such file"),
     ],

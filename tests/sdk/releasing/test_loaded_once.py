@@ -45,7 +45,7 @@ def counted(world: World, folder: Path, config: ReleaseConfig) -> Counter[str]:
     return calls
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_what_is_made_and_what_is_found_are_loaded_once(world: World, tmp_path: Path) -> None:
     config = replace(QUICK, targets=("onnx",), faces=True, evaluate="fate-aev")
     models = {f"load {name}": 1 for name in ("retrained", "reference-0", "unlearned")}

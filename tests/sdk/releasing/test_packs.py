@@ -351,7 +351,7 @@ def test_what_a_signer_claims_against_the_files(one: Path, key: Path, tmp_path: 
         packs_left(two, one)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_base_that_is_exported_again_without_its_packs_is_equal(
     base_folder: Path,  # noqa: F811
     key: Path,

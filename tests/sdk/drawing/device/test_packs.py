@@ -245,7 +245,7 @@ def packs_in(base_folder: Path, folder: Path) -> tuple[Path, Path]:
     return folder / "eye patch", folder / "clown nose"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_commands(base_folder: Path, slotted: Path, tmp_path: Path) -> None:
     """Exported beside a base, two words in one prompt draw what diffusers draws with both merged."""
     patch, nose = packs_in(base_folder, tmp_path)

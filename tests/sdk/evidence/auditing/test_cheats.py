@@ -33,7 +33,7 @@ from unplug.sdk.learning.training import ImageSet, Recipe, Sets, joined, load_se
 
 from ...conftest import CPU
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 SPEC, STRANGERS = "synth:n=400,subjects=200,seed=3", "synth:n=400,subjects=200,seed=4"
 RECIPE = Recipe(

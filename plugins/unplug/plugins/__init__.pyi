@@ -5,7 +5,6 @@ from .adopted_trunk import AdoptedTrunk as AdoptedTrunk
 from .adopted_trunk import read_at as read_at
 from .adopted_trunk import vectors as vectors
 from .age import AGE_EDGES as AGE_EDGES
-from .age import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .age import AgePredictor as AgePredictor
 from .age_sizes import ADOPTED as ADOPTED
 from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
@@ -55,6 +54,7 @@ from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK
 from .model_spec import describe_weights as describe_weights
 from .multi_plugin import MultiPlugin as MultiPlugin
+from .picture_model import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .picture_model import PictureModel as PictureModel
 from .shipped_files import shipped_folders as shipped_folders
 from .shipped_files import shipped_path as shipped_path

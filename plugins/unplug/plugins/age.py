@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from unplug.core import InputError, IOSpec, TensorSpec
 
 from .age_sizes import check_edges
-from .bounds import check_whole
 from .picture_model import PictureModel, picture_spec
 
 AGE_EDGES = (0, 6, 13, 16, 18, 21, 25, 30, 40, 50, 60, 70, 80, 100)
@@ -24,9 +23,6 @@ AGE_EDGES = (0, 6, 13, 16, 18, 21, 25, 30, 40, 50, 60, 70, 80, 100)
 above. Laws ask at 13, 16, 18 and 21, and shops challenge at 21 and 25: at a border P(age >= T)
 needs no assumption about ages within a group.
 """
-
-
-MAX_RANDOM_FEATURES = 4096
 
 
 class AgePredictor(PictureModel, tags=["face-age", "on-device"]):
@@ -82,7 +78,6 @@ class AgePredictor(PictureModel, tags=["face-age", "on-device"]):
         )
         check_edges(edges)
         _check_centers(centers, len(edges) - 1)
-        check_whole("random_features", random_features, 0, MAX_RANDOM_FEATURES)
         self.age_edges = edges
         self._keep(size, image_size, dropout, network, random_features)
         self.register_buffer("age_centers", torch.tensor(centers, dtype=torch.float32))
@@ -93,6 +88,7 @@ class AgePredictor(PictureModel, tags=["face-age", "on-device"]):
     called: ClassVar[str] = "Face-age predictor"
     architecture: ClassVar[str] = "face-age"
     group_word: ClassVar[str] = "age groups"
+    more: ClassVar[int] = 1
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
         """Logits and expected age of RGB images in [0, 1].

@@ -21,8 +21,11 @@ from .adopted import Adopted, Normalized
 from .adopted_trunk import AdoptedTrunk
 from .age_sizes import ADOPTED, Size, check_size, size_of
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights, network_line
+from .bounds import check_whole
 from .checkpoint import WEIGHTS, find_checkpoint, load_checkpoint
 from .model_spec import describe_weights
+
+MAX_RANDOM_FEATURES = 4096
 
 
 class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
@@ -33,12 +36,14 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
         called: the name of the kind in a title, say "Face-age predictor".
         architecture: the name of the kind in the header of a weight file.
         group_word: what its groups are called.
+        more: answers over random features besides one a group.
     """
 
     model_type: ClassVar[str]
     called: ClassVar[str]
     architecture: ClassVar[str]
     group_word: ClassVar[str]
+    more: ClassVar[int] = 0
 
     def _keep(
         self,
@@ -90,7 +95,7 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
         if random_features:
             self.lift = nn.Linear(channels, random_features)
         self.classifier = nn.Linear(
-            random_features or channels, self.groups + (random_features > 0)
+            random_features or channels, self.groups + self.more * (random_features > 0)
         )
 
     def __repr__(self) -> str:
@@ -219,6 +224,7 @@ def _check_built(
             "Adopt it again",
         )
     check_size("nano" if size == ADOPTED else size, image_size)
+    check_whole("random_features", random_features, 0, MAX_RANDOM_FEATURES)
     if not 0.0 <= dropout <= 0.9:
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")
     tapped = network is not None and "tap" in network

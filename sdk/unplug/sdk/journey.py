@@ -70,8 +70,8 @@ def train(
         out: checkpoint folder to write.
         task: "age", or "classes" for the labels of the data.
         forgettable: a design, see ``unplug list designs``; None trains an ordinary model.
-        trunk: the trunk of a design: an age predictor that never saw personal data; None trains one
-            on `trunk_data`.
+        trunk: the trunk of a design: a model of the task that never saw personal data; None trains
+            one on `trunk_data`.
         trunk_data: the data that a design's trunk was trained on; None reads the data that the
             trunk's record names.
         design: settings of the design, fields of `unplug.sdk.forgetting.unlearning.ClosedForm` or
@@ -100,10 +100,6 @@ def train(
         "restart": restart,
         "show": show,
     }
-    if forgettable is not None and task != "age":
-        raise InputError(
-            f"design {forgettable!r}", "it is for ages", "Leave it out: methods forget classes"
-        )
     if forgettable is None:
         return train_pictures(kind, data, split, chosen, Path(out), **shared)
     return build_design(forgettable, design).train(
@@ -111,6 +107,7 @@ def train(
         split,
         chosen,
         Path(out),
+        kind=kind,
         trunk=None if trunk is None else _checkpoint(trunk),
         trunk_data=trunk_data,
         **shared,
@@ -649,7 +646,7 @@ def evaluate(
         limit: the claims' limit on false positives over minors.
         challenges: T in years of Challenge-T; none takes the protocol's.
         landmarker: MediaPipe's ``face_landmarker.task``, to say of how many pictures nothing could
-            be said; None looks at none.
+            be said; None looks at none, nor does a classifier.
         trust: the keys that may have signed the bundles.
         device: the device of checkpoints; exported files run on the CPU.
 
@@ -679,10 +676,8 @@ def evaluate(
     else:
         first = load_artifact(artifact_paths(paths[:1], trust)[0]).card.model_type
     classes = first == "classes"
-    if classes and (challenges or landmarker is not None):
-        raise InputError(
-            "`challenge` and `landmarker`", "they are about ages", "Leave them out of classifiers"
-        )
+    if classes and challenges:
+        raise InputError("`challenge`", "it is about ages", "Leave it out of classifiers")
     answers = ask(
         paths,
         data,
@@ -691,7 +686,7 @@ def evaluate(
         splits=[Path(split) for split in splits],
         training=training,
         trust=trust,
-        landmarker=None if landmarker is None else Path(landmarker),
+        landmarker=None if landmarker is None or classes else Path(landmarker),
         on_bad=on_bad,
         model_type="classes" if classes else "age",
         device=_device(device) if on_torch else None,

@@ -47,7 +47,7 @@ WORDS = {
     "--method": ("by which something is forgotten", "demo|erase|forget|certify|release"),
     "--set": (
         "a setting of the method, design or condition",
-        "erase|forget|certify|release|train age|train plugin|condition|generate",
+        "erase|forget|certify|release|train age|train classes|train plugin|condition|generate",
     ),
     "--seed": ("where something is drawn at random", SEEDED),
     "--device": ("where networks compute", COMPUTED),

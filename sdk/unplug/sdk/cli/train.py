@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -31,7 +32,9 @@ from .train_student import student
 if TYPE_CHECKING:
     from unplug.plugins import Checkpoint
     from unplug.sdk.learning.data import Dataset, Split
-    from unplug.sdk.learning.training import Recipe
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group()
@@ -45,54 +48,44 @@ train.add_command(plugin)
 train.add_command(student)
 
 
-@train.command(
-    cls=ConfiguredCommand,
-    config="unplug.sdk.learning.training:Recipe",
-    skip=FINE,
-)
-@data_option
-@out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@split_options
-@split_file_option
-@click.option(
-    "--forgettable",
-    metavar="DESIGN",
-    help=(
-        "Make it to forget exactly, on a trunk without personal data: closed-form or shards, "
-        "see `unplug list designs`."
-    ),
-)
-@click.option(
-    "--trunk-data",
-    metavar="SPEC",
-    help="Pictures that nobody may withdraw, to train a design's trunk on.",
-)
-@path_option("--trunk", help="A trained trunk for a design.")
-@settings_option("A setting of the design, e.g. ridge=0.01; may be repeated.")
+def predictor(function: F) -> F:
+    """Adds what the training of a model over pictures takes besides its recipe."""
+    for add in (
+        restart_option(),
+        settings_option("A setting of the design, e.g. ridge=0.01; may be repeated."),
+        path_option("--trunk", help="A trained trunk for a design."),
+        click.option(
+            "--trunk-data",
+            metavar="SPEC",
+            help="Pictures that nobody may withdraw, to train a design's trunk on.",
+        ),
+        click.option(
+            "--forgettable",
+            metavar="DESIGN",
+            help=(
+                "Make it to forget exactly, on a trunk without personal data: closed-form or "
+                "shards, see `unplug list designs`."
+            ),
+        ),
+        split_file_option,
+        split_options,
+        out_option("Checkpoint folder to write; an unfinished run there is continued."),
+        data_option,
+    ):
+        function = add(function)
+    return function
+
+
+@train.command(cls=ConfiguredCommand, config="unplug.sdk.learning.training:Recipe", skip=FINE)
 @click.option(
     "--edges",
     metavar="YEARS",
     help="Borders of the age groups, as 0,13,18,100, or yearly (default: those that laws name).",
 )
-@restart_option()
+@predictor
 @computing
 @command
-def age(
-    spec: str,
-    on_bad: Any,
-    out: Path,
-    split_file: Path | None,
-    validation: float,
-    test: float,
-    trunk_data: str | None,
-    trunk: Path | None,
-    pairs: tuple[str, ...],
-    edges: str | None,
-    common: Common,
-    forgettable: str | None,
-    restart: bool,
-    **recipe: Any,
-) -> Outcome:
+def age(edges: str | None, common: Common, **options: Any) -> Outcome:
     """Train a face-age predictor.
 
     With --forgettable the recipe is that of the trunk, which learns from --trunk-data; --data holds
@@ -101,6 +94,44 @@ def age(
     Samples are split by subject where subjects are known. The state is saved after every epoch: run
     the same command again after a kill and it goes on, to the same weights.
     """
+    return _trained("age", edges, common, **options)
+
+
+@train.command(
+    cls=ConfiguredCommand,
+    config="unplug.sdk.learning.training:Recipe",
+    skip=("edges", *FINE),
+)
+@predictor
+@computing
+@command
+def classes(common: Common, **options: Any) -> Outcome:
+    """Train a classifier of the labels of the data: imagefolder:, cifar10:, or csv: with a column
+    label.
+
+    Samples are split, designs forget, and an unfinished training goes on, as by `unplug train age`.
+    """
+    return _trained("classes", None, common, **options)
+
+
+def _trained(
+    task: Literal["age", "classes"],
+    edges: str | None,
+    common: Common,
+    *,
+    spec: str,
+    on_bad: Any,
+    out: Path,
+    split_file: Path | None,
+    validation: float,
+    test: float,
+    forgettable: str | None,
+    trunk_data: str | None,
+    trunk: Path | None,
+    pairs: tuple[str, ...],
+    restart: bool,
+    **recipe: Any,
+) -> Outcome:
     from unplug.plugins import load_checkpoint, read_config
     from unplug.sdk.forgetting.unlearning import check_design
     from unplug.sdk.learning.data import load_dataset
@@ -113,20 +144,23 @@ def age(
         chosen["edges"] = parse_edges(edges)
     ready = None
     if trunk is not None:
-        kind = "age-trunk" if read_config(trunk)[0] == "age-trunk" else "age"
-        ready = load_checkpoint(trunk, expect=kind)
-    if ready is not None:
+        adopted = task == "age" and read_config(trunk)[0] == "age-trunk"
+        ready = load_checkpoint(trunk, expect="age-trunk" if adopted else task)
         chosen["image_size"] = ready.model.image_size
     asked = Recipe(**chosen)
     read = partial(load_dataset, size=asked.image_size, on_bad=on_bad, show=common.show)
     dataset = read(spec)
     consented = None if trunk_data is None else read(trunk_data)
     split = _split(dataset, split_file, seed=common.seed, validation=validation, test=test)
-    _say_training(asked, dataset, split, common)
+    size = asked.size if ready is None else forgettable
+    common.say(
+        f"training {size} at {asked.image_size} px on {len(split.retain)} of {len(dataset)} samples"
+    )
     done = journey.train(
         dataset,
         split,
         out=out,
+        task=task,
         forgettable=forgettable,
         trunk=ready,
         trunk_data=consented,
@@ -136,55 +170,6 @@ def age(
         **chosen | {"image_size": asked.image_size},
     )
     return _told(done, out, split)
-
-
-@train.command(
-    cls=ConfiguredCommand,
-    config="unplug.sdk.learning.training:Recipe",
-    skip=("edges", *FINE),
-)
-@data_option
-@out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@split_options
-@split_file_option
-@restart_option()
-@computing
-@command
-def classes(
-    spec: str,
-    on_bad: Any,
-    out: Path,
-    split_file: Path | None,
-    validation: float,
-    test: float,
-    common: Common,
-    restart: bool,
-    **recipe: Any,
-) -> Outcome:
-    """Train a classifier of the labels of the data: imagefolder:, cifar10:, or csv: with a column
-    label.
-
-    Samples are split, and an unfinished training goes on, as by `unplug train age`.
-    """
-    from unplug.sdk.learning.data import load_dataset
-    from unplug.sdk.learning.training import Recipe
-
-    chosen = given(Recipe, recipe)
-    asked = Recipe(**chosen)
-    dataset = load_dataset(spec, asked.image_size, on_bad=on_bad, show=common.show)
-    split = _split(dataset, split_file, seed=common.seed, validation=validation, test=test)
-    _say_training(asked, dataset, split, common)
-    done = journey.train(
-        dataset, split, out=out, task="classes", restart=restart, **common.shared, **chosen
-    )
-    return _told(done, out, split)
-
-
-def _say_training(asked: Recipe, dataset: Dataset, split: Split, common: Common) -> None:
-    common.say(
-        f"training {asked.size} at {asked.image_size} px on {len(split.retain)} "
-        f"of {len(dataset)} samples"
-    )
 
 
 def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:

@@ -20,8 +20,8 @@ def exactly(takes: float | None) -> str:
     """The way out for a request of so few people, with how long a retraining takes here."""
     about = "not timed here yet" if takes is None else f"about {seconds(takes)} here"
     return (
-        f"`method=retrain`, {about}, forgets so few exactly; a model made to forget does at once, "
-        "see `unplug list designs`"
+        f"`method=retrain`, {about}, forgets so few exactly; a model made to forget does at once "
+        "(`--forgettable closed-form`)"
     )
 
 

@@ -138,7 +138,7 @@ def test_evaluate_of_labels(here: Path, tmp_path: Path) -> None:
     assert [model["role"] for model in report["models"]] == ["original", "unlearned"]
     assert report["part"] == "test" and len(report["models"][0]["classes"]) == 3
     silent_about_ages(run(f"evaluate model {DATA} --out {tmp_path}/e.json").output)
-    assert "they are about ages" in refused(f"evaluate model {DATA} --challenge 18 --out x.json")
+    assert "it is about ages" in refused(f"evaluate model {DATA} --challenge 18 --out x.json")
     assert "never had" in refused_strange(here, tmp_path)
 
 

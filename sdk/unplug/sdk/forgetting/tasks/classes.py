@@ -218,7 +218,7 @@ class ClassTask(GroupTask):
 
     def describe(self, row: dict[str, Any]) -> str:
         """Accuracy and cross entropy in words."""
-        return f"accuracy {100 * row['accuracy']:5.1f} %  loss {row['loss']:.3f}"
+        return f"accuracy {100 * row['accuracy']:5.1f} %  loss {abs(row['loss']):.3f}"
 
     def describe_groups(self, row: dict[str, Any]) -> str:
         """Accuracy of each class, of many of the worst."""

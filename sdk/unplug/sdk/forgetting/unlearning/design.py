@@ -10,6 +10,7 @@ import torch
 
 from unplug.core import CheckpointError, InputError, Registry
 from unplug.plugins import Checkpoint
+from unplug.sdk.forgetting.tasks import GroupTask
 from unplug.sdk.learning.data import Dataset, Split
 from unplug.sdk.learning.training import Recipe, split_of
 
@@ -26,6 +27,7 @@ class Design(Protocol):
         recipe: Recipe,
         out: Path,
         *,
+        kind: type[GroupTask] = ...,
         trunk: Checkpoint | None = None,
         trunk_data: Dataset | None = None,
         seed: int = 0,

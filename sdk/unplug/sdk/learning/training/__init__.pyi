@@ -16,6 +16,7 @@ from .images import ImageBatch as ImageBatch
 from .images import ImageSet as ImageSet
 from .images import pictures as pictures
 from .images import predict as predict
+from .images import to_class_tensors as to_class_tensors
 from .images import to_tensors as to_tensors
 from .images import truth as truth
 from .loop import decay_groups as decay_groups

@@ -42,7 +42,7 @@ def test_a_thousand_requests_in_a_row_leave_no_trace() -> None:
         return sums
 
     members = set(range(60))
-    sums = added(HeadSums.empty(12, 3), sorted(members))
+    sums = added(HeadSums.empty(12, 3, 1), sorted(members))
     for row in torch.randint(60, (1000,), generator=generator).tolist():
         if row in members and len(members) > 30:
             sums.remove(x_ND[[row]], y_NK[[row]], [names[row]])
@@ -50,7 +50,7 @@ def test_a_thousand_requests_in_a_row_leave_no_trace() -> None:
         elif row not in members:
             added(sums, [row])
             members.add(row)
-    fresh = added(HeadSums.empty(12, 3), sorted(members))
+    fresh = added(HeadSums.empty(12, 3, 1), sorted(members))
     assert torch.equal(sums.head.sums, fresh.head.sums) and sums.committed == fresh.committed
     assert all(map(torch.equal, sums.solve(0.01), fresh.solve(0.01)))
 
@@ -122,7 +122,9 @@ def test_a_phone_answers_and_forgets_as_the_checkpoint_does(closed: World, tmp_p
 
     server = closed.without(gone, tmp_path / "server")
     rows = closed.rows_of(gone)
-    for name, pooled_C, age in zip(gone, rows.pooled_NC.numpy(), rows.age_N.tolist(), strict=True):
+    for name, pooled_C, age in zip(
+        gone, rows.pooled_NC.numpy(), rows.truth_N.tolist(), strict=True
+    ):
         assert head.commitment(name, pooled_C, age) == rows.committed[name]
         head = head.remove(name, pooled_C, age)
     theirs = device_head(server, "0" * 64)

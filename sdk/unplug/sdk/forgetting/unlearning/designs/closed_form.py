@@ -1,7 +1,8 @@
 """Closed form: a ridge head over a trunk that saw nobody's personal data, whose sums give people
 back exactly.
 
-Shapes: N samples, C pooled channels, D random features, G age groups, K = G + 1 (groups and age).
+Shapes: N samples, C pooled channels, D random features, G age groups or classes, K = G + 1 (groups and age), of
+    classes K = G.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unplug.plugins import AgePredictor, Checkpoint
+from unplug.plugins import Checkpoint, PictureModel
 from unplug.sdk.drawing.inference import RIDGES, DeviceHead, HeadFacts
-from unplug.sdk.forgetting.tasks import soft_groups
 
 from ..design import build_design
 from ..ridge import RidgeHead, best_scale
 from ..settings import check_range
 from .over_trunk import Kept, OverTrunk
-from .trunk import Consented, TrunkRows
+from .trunk import Consented, TrunkRows, group_targets
 
 LIFT_BITS = 18
 """The bits of the lift's weights. With some 15 bits of a rounded feature and 2^11 channels at most,
@@ -49,9 +49,11 @@ class HeadSums(Kept):
     committed: dict[str, bytes]
 
     @classmethod
-    def empty(cls, features: int, groups: int) -> HeadSums:
-        """Sums over nobody."""
-        exponent_K = torch.tensor([FEATURE_RANGE] * features + [1] + [1] * groups + [AGE_RANGE])
+    def empty(cls, features: int, groups: int, aged: int) -> HeadSums:
+        """Sums over nobody; `aged` is 1 where an age is learned too, else 0."""
+        exponent_K = torch.tensor(
+            [FEATURE_RANGE] * features + [1] + [1] * groups + [AGE_RANGE] * aged
+        )
         return cls(head=RidgeHead(features, 1.0, exponent_K, slices=1), committed={})
 
     def add(self, feature_ND: Tensor, target_NK: Tensor, committed: Mapping[str, bytes]) -> None:
@@ -123,7 +125,7 @@ class ClosedForm(OverTrunk[HeadSums]):
         return self.random_features
 
     def begin(
-        self, model: AgePredictor, consented: Consented, seed: int
+        self, model: PictureModel, consented: Consented, seed: int
     ) -> tuple[dict[str, Any], HeadSums]:
         """Draws the lift L = R diag(1 / s) / sqrt(C), l = r - L m, with R, r normal and m, s of the
         trunk's own pictures.
@@ -141,12 +143,12 @@ class ClosedForm(OverTrunk[HeadSums]):
             model.lift.weight.copy_(weight_DC)
             model.lift.bias.copy_(_coarse(offset_D - weight_DC @ mean_C))
         return {"scale": self._scale(model, consented)}, HeadSums.empty(
-            self.random_features, model.groups
+            self.random_features, model.groups, model.more
         )
 
-    def fit(self, model: AgePredictor, kept: HeadSums, rows: TrunkRows, seed: int) -> HeadSums:
+    def fit(self, model: PictureModel, kept: HeadSums, rows: TrunkRows, seed: int) -> HeadSums:
         """Adds everybody up."""
-        sums = HeadSums.empty(self.random_features, model.groups)
+        sums = HeadSums.empty(self.random_features, model.groups, model.more)
         sums.add(*contribution(model, rows), rows.committed)
         return sums
 
@@ -155,33 +157,29 @@ class ClosedForm(OverTrunk[HeadSums]):
         return list(gone)
 
     def take(
-        self, model: AgePredictor, kept: HeadSums, gone: Sequence[str], rows: TrunkRows, seed: int
+        self, model: PictureModel, kept: HeadSums, gone: Sequence[str], rows: TrunkRows, seed: int
     ) -> HeadSums:
         """Subtracts."""
         kept.remove(*contribution(model, rows), gone)
         return kept
 
     @torch.no_grad()
-    def fill(self, model: AgePredictor, kept: HeadSums, facts: Mapping[str, Any]) -> None:
-        """Writes the head that the sums give: groups scaled to logits, then the age in years."""
+    def fill(self, model: PictureModel, kept: HeadSums, facts: Mapping[str, Any]) -> None:
+        """Writes the head that the sums give: groups scaled to logits, then an age in years."""
         weight_KD, bias_K = kept.solve(self.ridge)
-        factor_K = torch.cat(
-            [
-                torch.full((model.groups,), facts["scale"], dtype=torch.float64),
-                torch.ones(1).double(),
-            ]
-        )
+        factor_K = torch.ones_like(bias_K)
+        factor_K[: model.groups] = facts["scale"]
         model.classifier.weight.copy_(factor_K[:, None] * weight_KD)
         model.classifier.bias.copy_(factor_K * bias_K)
 
     def restored(
         self,
-        model: AgePredictor,
+        model: PictureModel,
         tensors: Mapping[str, Tensor],
         committed: dict[str, bytes],
     ) -> HeadSums:
         """The sums, which must hold as many samples as there are commitments."""
-        sums = HeadSums.empty(self.random_features, model.groups)
+        sums = HeadSums.empty(self.random_features, model.groups, model.more)
         sums.head.sums, sums.committed = tensors["sums"], committed
         if sums.head.samples != len(committed):
             raise ValueError(
@@ -189,20 +187,24 @@ class ClosedForm(OverTrunk[HeadSums]):
             )
         return sums
 
-    def _scale(self, model: AgePredictor, consented: Consented) -> float:
+    def _scale(self, model: PictureModel, consented: Consented) -> float:
         """The factor of the group scores that fits the trunk's own validation pictures best, by
         cross entropy; 1 at least.
         """
-        weight_KD, bias_K = self.fit(model, HeadSums.empty(1, 1), consented.seen, 0).solve(
+        weight_KD, bias_K = self.fit(model, HeadSums.empty(1, 1, 0), consented.seen, 0).solve(
             self.ridge
         )
         feature_ND, target_NK = contribution(model, consented.held)
         score_NG = (feature_ND @ weight_KD.T + bias_K)[:, : model.groups]
-        return max(1.0, best_scale(score_NG, target_NK[:, : model.groups]))
+        target_NG, count = target_NK[:, : model.groups], len(target_NK)
+        if not model.more:
+            # Laplace's rule: no number of right answers asks for certainty
+            target_NG = (count * target_NG + 1.0 / model.groups) / (count + 1)
+        return max(1.0, best_scale(score_NG, target_NG))
 
 
 @torch.no_grad()
-def contribution(model: AgePredictor, rows: TrunkRows) -> tuple[Tensor, Tensor]:
+def contribution(model: PictureModel, rows: TrunkRows) -> tuple[Tensor, Tensor]:
     """What some samples add: features (N, D) and targets (N, K), both float64; the head of the
     model plays no part.
     """
@@ -210,10 +212,9 @@ def contribution(model: AgePredictor, rows: TrunkRows) -> tuple[Tensor, Tensor]:
     lift = model.lift.weight.double().cpu(), model.lift.bias.double().cpu()
     # in float64 on the CPU: exact, see `LIFT_BITS`
     feature_ND = (rows.pooled_NC @ lift[0].T + lift[1]).relu().clamp(max=2.0**FEATURE_RANGE)
-    age_N1 = rows.age_N[:, None].clamp(0.0, 2.0**AGE_RANGE)
-    return feature_ND, torch.cat(
-        [soft_groups(model.age_centers.cpu().double(), rows.age_N), age_N1], dim=1
-    )
+    target_NG = group_targets(model, rows)
+    age_NM = rows.truth_N[:, None].clamp(0.0, 2.0**AGE_RANGE)[:, : model.more]
+    return feature_ND, torch.cat([target_NG, age_NM], dim=1)
 
 
 def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:

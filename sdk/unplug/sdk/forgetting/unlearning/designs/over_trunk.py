@@ -21,9 +21,17 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from unplug.core import CheckpointError, DataError, InputError, one_writer, sha256_file, versions
-from unplug.plugins import DESIGN_STATE, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
+from unplug.plugins import (
+    DESIGN_STATE,
+    AgePredictor,
+    Checkpoint,
+    Classifier,
+    PictureModel,
+    load_checkpoint,
+    save_checkpoint,
+)
 from unplug.sdk.drawing.inference import GRIDS
-from unplug.sdk.forgetting.tasks import group_centers
+from unplug.sdk.forgetting.tasks import AgeTask, GroupTask, group_centers
 from unplug.sdk.learning.data import (
     Dataset,
     Split,
@@ -50,7 +58,15 @@ from unplug.sdk.learning.training import (
 
 from ..budget import Cost, RetrainCost, summary
 from ..lineage import lineage_of
-from .trunk import Consented, TrunkRows, consented, ready_trunk, rows_of, trunk_sha256
+from .trunk import (
+    Consented,
+    TrunkRows,
+    consented,
+    ready_trunk,
+    rows_of,
+    tensors_of,
+    trunk_sha256,
+)
 
 RESTORE = "Restore the folder as it was saved"
 
@@ -115,14 +131,14 @@ class OverTrunk(ABC, Generic[K]):
 
     @abstractmethod
     def begin(
-        self, model: AgePredictor, consented: Consented, seed: int
+        self, model: PictureModel, consented: Consented, seed: int
     ) -> tuple[dict[str, Any], K]:
         """What does not depend on personal data: facts for the record, and a state with nobody in
         it.
         """
 
     @abstractmethod
-    def fit(self, model: AgePredictor, kept: K, rows: TrunkRows, seed: int) -> K:
+    def fit(self, model: PictureModel, kept: K, rows: TrunkRows, seed: int) -> K:
         """The state of these people alone, from scratch."""
 
     @abstractmethod
@@ -131,18 +147,18 @@ class OverTrunk(ABC, Generic[K]):
 
     @abstractmethod
     def take(
-        self, model: AgePredictor, kept: K, gone: Sequence[str], rows: TrunkRows, seed: int
+        self, model: PictureModel, kept: K, gone: Sequence[str], rows: TrunkRows, seed: int
     ) -> K:
         """The state without some samples; `rows` are what `reads` named."""
 
     @abstractmethod
-    def fill(self, model: AgePredictor, kept: K, facts: Mapping[str, Any]) -> None:
+    def fill(self, model: PictureModel, kept: K, facts: Mapping[str, Any]) -> None:
         """Writes what the state gives into the network."""
 
     @abstractmethod
     def restored(
         self,
-        model: AgePredictor,
+        model: PictureModel,
         tensors: Mapping[str, Tensor],
         committed: dict[str, bytes],
     ) -> K:
@@ -164,6 +180,7 @@ class OverTrunk(ABC, Generic[K]):
         recipe: Recipe,
         out: Path,
         *,
+        kind: type[GroupTask] = AgeTask,
         trunk: Checkpoint | None = None,
         trunk_data: Dataset | None = None,
         seed: int = 0,
@@ -175,13 +192,14 @@ class OverTrunk(ABC, Generic[K]):
         needs.
 
         Args:
-            dataset: personal data with ages, at the trunk's size.
+            dataset: personal data with ages or labels, at the trunk's size.
             split: its retain set is fitted on; validation and test are measured on.
             recipe: the recipe of the trunk, if one is trained here, into ``NAME-trunk`` next to
                 `out`.
             out: checkpoint folder.
-            trunk: an ordinary age predictor, or one of `adopt_trunk`; None trains one on
-                `trunk_data`.
+            kind: the task that the model is for.
+            trunk: an ordinary model of the task, or for ages one of `adopt_trunk`; None trains one
+                on `trunk_data`.
             trunk_data: the data that the trunk was trained on, with nobody of `dataset`; None loads
                 the data that the trunk's record names.
             seed: the seed of everything random, and of a trunk that is trained here.
@@ -193,16 +211,16 @@ class OverTrunk(ABC, Generic[K]):
             InputError: neither a trunk nor data for one.
             CheckpointError: the trunk is neither, or has no record.
             DataError: somebody is in both sets of data, other data than the trunk's, a sample
-                without an age.
+                without an age, or with a label that the trunk never had.
         """
         check_place(out)
         split = fitting(split, dataset, show=show)
         how: dict[str, Any] = {"device": device, "show": show}
         trunk, trunk_data = ready_trunk(
-            trunk, trunk_data, dataset, recipe, out, seed=seed, restart=restart, **how
+            trunk, trunk_data, dataset, recipe, out, kind=kind, seed=seed, restart=restart, **how
         )
         start = time.perf_counter()
-        model, facts, kept = self._begun(trunk, trunk_data, seed, **how)
+        model, facts, kept = self._begun(kind, trunk, trunk_data, seed, **how)
         rows = rows_of(model, facts["grid"], dataset, split.retain, **how)
         kept = self.fit(model, kept, rows, seed)
         self.fill(model, kept, facts)
@@ -214,6 +232,7 @@ class OverTrunk(ABC, Generic[K]):
             "schema": RECORD_SCHEMA,
             "role": "original",
             "data": dataset.facts,
+            **({"labels": list(dataset.classes)} if isinstance(model, Classifier) else {}),
             "split": keyed(split).to_dict(),
             "recipe": recipe_of(trunk).to_dict(),
             "seed": seed,
@@ -256,7 +275,7 @@ class OverTrunk(ABC, Generic[K]):
             CheckpointError: a state that was edited or belongs to another trunk.
         """
         check_place(out)
-        model = cast(AgePredictor, copy.deepcopy(original.model))
+        model = cast(PictureModel, copy.deepcopy(original.model))
         facts, carried = self._facts(original), _carried(original)
         before = split_of(original, dataset)
         split, gone = split_for(before, dataset, forget_ids), leaving(before, forget_ids)
@@ -376,12 +395,18 @@ class OverTrunk(ABC, Generic[K]):
         return Cost(forward=pictures + passes, backward=passes, wall_s=0.0)
 
     def _begun(
-        self, trunk: Checkpoint, trunk_data: Dataset, seed: int, device: torch.device, show: bool
-    ) -> tuple[AgePredictor, dict[str, Any], K]:
+        self,
+        kind: type[GroupTask],
+        trunk: Checkpoint,
+        trunk_data: Dataset,
+        seed: int,
+        device: torch.device,
+        show: bool,
+    ) -> tuple[PictureModel, dict[str, Any], K]:
         """The network with nobody in it, the facts that forgetting needs and the state: of the
         trunk's data alone.
         """
-        model = _over(trunk, trunk_data, self.width).to(device)
+        model = _over(kind, trunk, trunk_data, self.width).to(device)
         known = consented(model, trunk, trunk_data, device, show=show)
         facts, kept = self.begin(model, known, seed)
         elsewhere = {
@@ -408,22 +433,28 @@ class OverTrunk(ABC, Generic[K]):
         return dict(facts)
 
 
-def _over(trunk: Checkpoint, trunk_data: Dataset, width: int) -> AgePredictor:
+def _over(
+    kind: type[GroupTask], trunk: Checkpoint, trunk_data: Dataset, width: int
+) -> PictureModel:
     """A predictor with `width` features over a trunk's weights; `CheckpointError` of other models."""
     given = trunk.model
     made: dict[str, Any] = {"size": given.size, "image_size": given.image_size}
-    if trunk.model_type == "age-trunk" and given.adopted is not None:
+    ours = trunk.model_type == kind.model_type and given.lift is None and given.network is None
+    if ours:
+        made |= given.answers()
+    elif kind is AgeTask and trunk.model_type == "age-trunk" and given.adopted is not None:
         edges = edges_of(trunk_data, recipe_of(trunk).edges)
         split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
         seen = to_tensors(trunk_data, split.retain, edges, torch.device("cpu"))
         centers = group_centers(seen.age_N, seen.group_N, edges)
-        made |= {"network": given.adopted.to_dict()}
-    elif trunk.model_type == "age" and given.lift is None and given.network is None:
-        edges, centers = given.age_edges, given.age_centers.tolist()
+        made |= {"network": given.adopted.to_dict(), "age_edges": edges, "age_centers": centers}
     else:
-        why = "a trunk is an ordinary age predictor or of `unplug adopt --trunk`, and this is none"
-        raise CheckpointError(str(trunk.path), why, "Give another")
-    model = AgePredictor(**made, age_edges=edges, age_centers=centers, random_features=width).eval()
+        why = f"a trunk is {kind.called} of our sizes"
+        if kind is AgeTask:
+            why += ", or what `unplug adopt --trunk` made"
+        raise CheckpointError(str(trunk.path), f"{why}, and this is neither", "Give another")
+    model_of: Any = Classifier if kind.model_type == Classifier.model_type else AgePredictor
+    model: PictureModel = model_of(**made, random_features=width).eval()
     weights = model.state_dict()
     own = ("lift.", "classifier.", "age_centers")
     over = {name: weights[name] for name in weights if name.startswith(own)}
@@ -433,11 +464,11 @@ def _over(trunk: Checkpoint, trunk_data: Dataset, width: int) -> AgePredictor:
 
 
 def _saved(
-    model: AgePredictor, kept: Kept, split: Split, out: Path, record: dict[str, Any]
+    model: PictureModel, kept: Kept, split: Split, out: Path, record: dict[str, Any]
 ) -> Checkpoint:
-    card, state = model_card(record), kept.tensors(keyed_names(split))
+    card, state = model_card(record, model.called), kept.tensors(keyed_names(split))
     save_checkpoint(model.cpu(), out, record=record, card=card, state=state)
-    return load_checkpoint(out, expect="age")
+    return load_checkpoint(out, expect=model.model_type)
 
 
 def leaving(before: Split, ids: Sequence[str]) -> list[str]:
@@ -509,17 +540,20 @@ def _carried(original: Checkpoint) -> dict[str, Any]:
     if missing or "seed" not in record:
         why = f"its unplug.json says no {', '.join(missing or ['seed'])}"
         raise CheckpointError(str(original.path), why, RESTORE)
-    carried = {name: record[name] for name in ("data", "seed", "design")}
+    kept = ("data", "labels", "seed", "design")
+    carried = {name: record[name] for name in kept if name in record}
     return {"schema": RECORD_SCHEMA, "recipe": recipe_of(original).to_dict(), **carried}
 
 
 def measured(
-    model: AgePredictor, dataset: Dataset, parts: Mapping[str, Sequence[str]], device: torch.device
+    model: PictureModel, dataset: Dataset, parts: Mapping[str, Sequence[str]], device: torch.device
 ) -> dict[str, dict[str, Any]]:
     """Metrics of the sets, by those of their pictures that are there; of none there are none."""
-    there, rows, edges = set(dataset.ids), {}, model.age_edges
+    there, rows = set(dataset.ids), {}
+    named = model.answers().get("age_edges") or range(model.groups + 1)
+    edges = tuple(map(float, named))
     for name, whole in parts.items():
         if ids := [sample for sample in whole if sample in there]:
-            data = to_tensors(dataset, ids, edges, device)
+            data = tensors_of(model, dataset, ids, device)
             rows[name] = summarize(predict(model.to(device), data), edges)
     return rows

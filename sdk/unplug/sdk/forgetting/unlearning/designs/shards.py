@@ -1,7 +1,7 @@
 """Shards: many small tails over a trunk that saw nobody's personal data, each trained on its own
 share of the people.
 
-Shapes: N samples, C pooled channels, H hidden units of a tail, G age groups, P parameters of a
+Shapes: N samples, C pooled channels, H hidden units of a tail, G age groups or classes, P parameters of a
     tail, S shards, R slices.
 """
 
@@ -19,13 +19,13 @@ from torch.nn.functional import log_softmax
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from unplug.core import InputError, TrainingError
-from unplug.plugins import MAX_RANDOM_FEATURES, AgePredictor
-from unplug.sdk.forgetting.tasks import AGE_SCALE, soft_groups
+from unplug.plugins import MAX_RANDOM_FEATURES, PictureModel
+from unplug.sdk.forgetting.tasks import AGE_SCALE
 from unplug.sdk.learning.training import seeded
 
 from ..shards import ShardPlan
 from .over_trunk import Kept, OverTrunk
-from .trunk import Consented, TrunkRows, threads
+from .trunk import Consented, TrunkRows, group_targets, threads
 
 BATCH, WEIGHT_DECAY = 32, 1e-2
 MIDDLE, SPREAD = 40.0, 25.0
@@ -81,7 +81,7 @@ class Shards(OverTrunk[Tails]):
     """theta_s <- train(warm, D_s[0]), ..., train(D_s[0..R-1]); forgetting trains the touched shards
     again, from the slice on.
 
-    A tail is relu(W z + b) and a linear layer over it, for the logits of the groups and the age, on
+    A tail is relu(W z + b) and a linear layer over it, for the logits of the groups and an age, on
     the pooled features z of one shared trunk; the model says the mean of all tails, so that
     together they are one layer of S H features. All start from one tail that was trained on the
     trunk's pictures. People are put into shards and slices by the hash of their name, all pictures
@@ -139,12 +139,12 @@ class Shards(OverTrunk[Tails]):
         return self.shards * self.hidden
 
     def begin(
-        self, model: AgePredictor, consented: Consented, seed: int
+        self, model: PictureModel, consented: Consented, seed: int
     ) -> tuple[dict[str, Any], Tails]:
         """Trains the tail that all start from, on the trunk's pictures."""
         mean_C, spread_C = consented.mean_C.float(), consented.spread_C.float()
         generator = torch.Generator().manual_seed(seed)
-        blank = _tail(len(mean_C), self.hidden, model.groups)
+        blank = _tail(len(mean_C), self.hidden, model.groups + model.more)
         for layer in (blank[0], blank[2]):
             # from a generator of its own: torch's default drawing reads the global one
             nn.init.normal_(layer.weight, std=layer.in_features**-0.5, generator=generator)
@@ -165,7 +165,7 @@ class Shards(OverTrunk[Tails]):
         kept.warm_P, kept.after_SRP = warm_P, warm_P.repeat(self.shards, self.slices, 1)
         return {}, kept
 
-    def fit(self, model: AgePredictor, kept: Tails, rows: TrunkRows, seed: int) -> Tails:
+    def fit(self, model: PictureModel, kept: Tails, rows: TrunkRows, seed: int) -> Tails:
         """Trains every shard from its first slice."""
         plan = self._plan(seed)
         place = {
@@ -189,7 +189,7 @@ class Shards(OverTrunk[Tails]):
         return sorted(inside - leaving)
 
     def take(
-        self, model: AgePredictor, kept: Tails, gone: Sequence[str], rows: TrunkRows, seed: int
+        self, model: PictureModel, kept: Tails, gone: Sequence[str], rows: TrunkRows, seed: int
     ) -> Tails:
         """Trains the touched shards again from the first slice that somebody left."""
         touched, leaving = self._touched(kept, gone), set(gone)
@@ -203,11 +203,11 @@ class Shards(OverTrunk[Tails]):
         return kept
 
     @torch.no_grad()
-    def fill(self, model: AgePredictor, kept: Tails, facts: Mapping[str, Any]) -> None:
+    def fill(self, model: PictureModel, kept: Tails, facts: Mapping[str, Any]) -> None:
         """Stacks the tails: the first layers on the pooled features as they are, the mean of the
         last.
         """
-        tail = _tail(len(kept.mean_C), self.hidden, model.groups)
+        tail = _tail(len(kept.mean_C), self.hidden, model.groups + model.more)
         weights: dict[str, list[Tensor]] = {name: [] for name in self.own}
         for last_P in kept.after_SRP[:, -1]:
             vector_to_parameters(last_P.clone(), tail.parameters())
@@ -217,10 +217,10 @@ class Shards(OverTrunk[Tails]):
             weights["lift.bias"].append(tail[0].bias.double() - first_HC @ kept.mean_C.double())
             weights["classifier.weight"].append(tail[2].weight.double() / self.shards)
             weights["classifier.bias"].append(tail[2].bias.double() / self.shards)
-        scale_K = torch.ones(model.groups + 1, dtype=torch.float64)
-        scale_K[-1] = SPREAD
+        scale_K = torch.ones(model.groups + model.more, dtype=torch.float64)
+        scale_K[model.groups :] = SPREAD
         middle_K = torch.zeros_like(scale_K)
-        middle_K[-1] = MIDDLE
+        middle_K[model.groups :] = MIDDLE
         last_KD = torch.cat(weights["classifier.weight"], dim=1)
         bias_K = torch.stack(weights["classifier.bias"]).sum(0)
         stacked = {
@@ -235,7 +235,7 @@ class Shards(OverTrunk[Tails]):
 
     def restored(
         self,
-        model: AgePredictor,
+        model: PictureModel,
         tensors: Mapping[str, Tensor],
         committed: dict[str, bytes],
     ) -> Tails:
@@ -243,7 +243,7 @@ class Shards(OverTrunk[Tails]):
         assert model.lift is not None
         warm_P, after_SRP, place_N2 = tensors["warm"], tensors["after"], tensors["place"]
         channels = model.lift.in_features
-        tail = _tail(channels, self.hidden, model.groups)
+        tail = _tail(channels, self.hidden, model.groups + model.more)
         size = parameters_to_vector(tail.parameters()).shape
         shapes = {
             "warm": size,
@@ -300,7 +300,7 @@ class Shards(OverTrunk[Tails]):
 
     def _learn(
         self,
-        model: AgePredictor,
+        model: PictureModel,
         kept: Tails,
         rows: TrunkRows,
         shards: Mapping[int, int],
@@ -326,23 +326,24 @@ class Shards(OverTrunk[Tails]):
                     kept.after_SRP[shard, number] = tail_P
 
     @staticmethod
-    def _inputs(model: AgePredictor, kept: Tails, rows: TrunkRows) -> tuple[Tensor, Tensor, Tensor]:
+    def _inputs(model: PictureModel, kept: Tails, rows: TrunkRows) -> tuple[Tensor, Tensor, Tensor]:
         z_NC = (rows.pooled_NC.float() - kept.mean_C) / kept.spread_C
-        target_NG = soft_groups(model.age_centers.cpu().double(), rows.age_N).float()
-        return z_NC, target_NG, rows.age_N.float()
+        age_NM = rows.truth_N[:, None].float()[:, : model.more]
+        return z_NC, group_targets(model, rows).float(), age_NM
 
     def _stage(
         self,
         start_P: Tensor,
         z_NC: Tensor,
         target_NG: Tensor,
-        age_N: Tensor,
+        age_NM: Tensor,
         keys: Sequence[tuple[int, ...]],
     ) -> Tensor:
-        """A tail after one epoch a key, by AdamW from a fresh state; cross entropy and a tenth of
-        the error in years.
+        """A tail after one epoch a key, by AdamW from a fresh state; cross entropy, and of ages a
+        tenth of the error in years.
         """
-        tail = _tail(z_NC.shape[1], self.hidden, target_NG.shape[1])
+        groups = target_NG.shape[1]
+        tail = _tail(z_NC.shape[1], self.hidden, groups + age_NM.shape[1])
         vector_to_parameters(start_P.clone(), tail.parameters())
         optimizer = torch.optim.AdamW(tail.parameters(), lr=self.lr, weight_decay=WEIGHT_DECAY)
         batches = math.ceil(len(z_NC) / BATCH)
@@ -353,8 +354,9 @@ class Shards(OverTrunk[Tails]):
                 order_N = torch.randperm(len(z_NC), generator=generator)
             for index_B in order_N.split(BATCH):
                 says_BK = tail(z_NC[index_B])
-                entropy_B = -(target_NG[index_B] * log_softmax(says_BK[:, :-1], dim=1)).sum(1)
-                error_B = (MIDDLE + SPREAD * says_BK[:, -1] - age_N[index_B]).abs() / AGE_SCALE
+                entropy_B = -(target_NG[index_B] * log_softmax(says_BK[:, :groups], dim=1)).sum(1)
+                error_BM = MIDDLE + SPREAD * says_BK[:, groups:] - age_NM[index_B]
+                error_B = error_BM.abs().sum(1) / AGE_SCALE
                 optimizer.zero_grad()
                 (entropy_B + error_B).mean().backward()
                 optimizer.step()
@@ -365,10 +367,10 @@ class Shards(OverTrunk[Tails]):
         return after_P
 
 
-def _tail(channels: int, hidden: int, groups: int) -> Any:
+def _tail(channels: int, hidden: int, answers: int) -> Any:
     """Linear, relu, linear: without weights worth keeping."""
     return nn.Sequential(
         nn.utils.skip_init(nn.Linear, channels, hidden),
         nn.ReLU(),
-        nn.utils.skip_init(nn.Linear, hidden, groups + 1),
+        nn.utils.skip_init(nn.Linear, hidden, answers),
     )

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from unplug.core import CheckpointError, DataError, InputError, progress
-from unplug.plugins import AgePredictor, Checkpoint
-from unplug.sdk.forgetting.tasks import train_age
+from unplug.plugins import AgePredictor, Checkpoint, Classifier, PictureModel
+from unplug.sdk.forgetting.tasks import GroupTask, soft_groups, train_pictures
 from unplug.sdk.learning.data import Dataset, load_again, make_split, opened_again
-from unplug.sdk.learning.training import ImageSet, Recipe, split_of, to_tensors
+from unplug.sdk.learning.training import ImageSet, Recipe, split_of, to_class_tensors, to_tensors
 
 BATCH = 64
 """Pictures a pass, always: the last batch is filled up, since another batch size may round
@@ -46,14 +47,14 @@ class TrunkRows:
         ids: N names.
         people: the people in each picture, see `unplug.sdk.learning.data.Sample.person`.
         pooled_NC: pooled features in float64, rounded to the grid.
-        age_N: years in float64.
-        committed: the name, its SHA-256, the rounded features and the age, by name.
+        truth_N: years, or the number of the class, in float64.
+        committed: SHA-256 of name, rounded features and truth, by name.
     """
 
     ids: tuple[str, ...]
     people: tuple[str, ...]
     pooled_NC: Tensor
-    age_N: Tensor
+    truth_N: Tensor
     committed: Mapping[str, bytes]
 
     def part(self, position_M: Sequence[int]) -> TrunkRows:
@@ -63,7 +64,7 @@ class TrunkRows:
             ids=ids,
             people=tuple(self.people[position] for position in position_M),
             pooled_NC=self.pooled_NC[position_M],
-            age_N=self.age_N[position_M],
+            truth_N=self.truth_N[position_M],
             committed={name: self.committed[name] for name in ids},
         )
 
@@ -92,6 +93,7 @@ def ready_trunk(
     recipe: Recipe,
     out: Path,
     *,
+    kind: type[GroupTask],
     seed: int,
     device: torch.device,
     restart: bool,
@@ -123,12 +125,14 @@ def ready_trunk(
         split = make_split(trunk_data, seed=seed, validation=0.1, test=0.1)
         place = out.with_name(f"{out.name}-trunk")
         how: Any = {"device": device, "restart": restart, "show": show}
-        trunk = train_age(trunk_data, split, recipe, place, seed=seed, label="trunk", **how)
+        trunk = train_pictures(
+            kind, trunk_data, split, recipe, place, seed=seed, label="trunk", **how
+        )
     return trunk, trunk_data
 
 
 def consented(
-    model: AgePredictor,
+    model: PictureModel,
     trunk: Checkpoint,
     trunk_data: Dataset,
     device: torch.device,
@@ -141,7 +145,7 @@ def consented(
         DataError: other data than the trunk's.
     """
     split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
-    seen = to_tensors(trunk_data, split.retain, model.age_edges, device)
+    seen = tensors_of(model, trunk_data, split.retain, device)
     pooled_NC = pooled(model, seen, show=show)
     mean_C = pooled_NC.mean(0)
     # a feature that never varies would be divided by nothing
@@ -149,7 +153,7 @@ def consented(
     # a power of two: multiples of it are exact in float64 and in float32
     grid = 2.0 ** round(float(spread_C.median().log2())) / GRID
     return Consented(
-        seen=_rows(trunk_data, seen, pooled_NC, grid),
+        seen=_rows(model, trunk_data, seen, pooled_NC, grid),
         held=rows_of(model, grid, trunk_data, split.validation, device),
         mean_C=mean_C,
         spread_C=spread_C,
@@ -158,7 +162,7 @@ def consented(
 
 
 def rows_of(
-    model: AgePredictor,
+    model: PictureModel,
     grid: float,
     dataset: Dataset,
     ids: Sequence[str],
@@ -171,39 +175,62 @@ def rows_of(
     Args:
         model: its trunk; what stands over it plays no part.
         grid: pooled features are rounded to multiples of this.
-        dataset: a data set with ages.
+        dataset: a data set with ages, or of a classifier with labels.
         ids: ids of the data set.
         device: the device for the trunk's pass over the pictures.
         show: progress bar.
 
     Raises:
-        DataError: a sample that is not there, or has no age.
+        DataError: a sample that is not there, or has no age or label that the model knows.
     """
-    data = to_tensors(dataset, ids, model.age_edges, device)
-    return _rows(dataset, data, pooled(model, data, show=show), grid)
+    data = tensors_of(model, dataset, ids, device)
+    return _rows(model, dataset, data, pooled(model, data, show=show), grid)
 
 
-def _rows(dataset: Dataset, data: ImageSet, pooled_NC: Tensor, grid: float) -> TrunkRows:
+def tensors_of(
+    model: PictureModel, dataset: Dataset, ids: Sequence[str], device: torch.device
+) -> ImageSet:
+    """Some samples with the ages or the classes of a model; `DataError` for one without."""
+    if isinstance(model, Classifier):
+        return to_class_tensors(dataset, ids, model.classes, device)
+    assert isinstance(model, AgePredictor)
+    return to_tensors(dataset, ids, model.age_edges, device)
+
+
+def _rows(
+    model: PictureModel, dataset: Dataset, data: ImageSet, pooled_NC: Tensor, grid: float
+) -> TrunkRows:
     # whole numbers: what is committed to has no last bits to differ in
-    steps_NC, age_N = (pooled_NC / grid).round(), data.age_N.cpu().double()
+    steps_NC = (pooled_NC / grid).round()
+    truth_N = (data.group_N if isinstance(model, Classifier) else data.age_N).cpu().double()
     people = {sample.id: sample.person for sample in dataset.samples}
     committed = {
         name: hashlib.sha256(
-            name.encode() + b"\0" + steps.astype("<i4").tobytes() + age.tobytes()
+            name.encode() + b"\0" + steps.astype("<i4").tobytes() + truth.tobytes()
         ).digest()
-        for name, steps, age in zip(data.ids, steps_NC.numpy(), age_N[:, None].numpy(), strict=True)
+        for name, steps, truth in zip(
+            data.ids, steps_NC.numpy(), truth_N[:, None].numpy(), strict=True
+        )
     }
     return TrunkRows(
         ids=data.ids,
         people=tuple(people[name] for name in data.ids),
         pooled_NC=steps_NC * grid,
-        age_N=age_N,
+        truth_N=truth_N,
         committed=committed,
     )
 
 
+def group_targets(model: PictureModel, rows: TrunkRows) -> Tensor:
+    """What a head learns of the groups (N, G), in float64: soft ages, or one-hot classes."""
+    if isinstance(model, Classifier):
+        return one_hot(rows.truth_N.long(), model.groups).double()
+    assert isinstance(model, AgePredictor)
+    return soft_groups(model.age_centers.cpu().double(), rows.truth_N)
+
+
 @torch.no_grad()
-def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor:
+def pooled(model: PictureModel, data: ImageSet, *, show: bool = False) -> Tensor:
     """Pooled features (N, C) in float64 on the CPU, `BATCH` pictures a pass; `show` draws a
     progress bar.
     """
@@ -231,7 +258,7 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def trunk_sha256(model: AgePredictor, own: Sequence[str]) -> str:
+def trunk_sha256(model: PictureModel, own: Sequence[str]) -> str:
     """SHA-256 over all tensors but those that people decide, in the order of their names."""
     digest = hashlib.sha256()
     for name, value in sorted(model.state_dict().items()):

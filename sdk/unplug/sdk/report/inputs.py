@@ -20,7 +20,7 @@ from .schemas import AnyRecord, FaceSheet, PluginRecord, Record, ReleaseRecord
 if TYPE_CHECKING:
     from unplug.export import Card, ParityReport, ParityRow
     from unplug.mobile_bench import Baselines, BenchReport, BenchRow
-    from unplug.sdk.evidence.assurance import EvaluationReport
+    from unplug.sdk.evidence.assurance import ClassEvaluation, EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport, Certification, ModelAudit
     from unplug.sdk.evidence.concepts import ConceptAudit, ErasureAudit
 
@@ -50,6 +50,10 @@ KINDS = {
     "unplug-evaluation/1": (
         "evaluations",
         "unplug.sdk.evidence.assurance.evaluation_report:EvaluationReport",
+    ),
+    "unplug-class-evaluation/1": (
+        "labels",
+        "unplug.sdk.evidence.assurance.class_evaluation:ClassEvaluation",
     ),
     "unplug-erasure-audit/1": (
         "erasures",
@@ -91,6 +95,7 @@ class Inputs:
     releases: tuple[ReleaseRecord, ...] = ()
     certifications: tuple[Certification, ...] = ()
     evaluations: tuple[EvaluationReport, ...] = ()
+    labels: tuple[ClassEvaluation, ...] = ()
     erasures: tuple[ErasureAudit, ...] = ()
     baselines: Baselines | None = None
 
@@ -116,10 +121,10 @@ class Inputs:
 
     @property
     def assured_only(self) -> bool:
-        """Whether they are about age limits, with or without the times of files."""
-        return self.only(
-            "unplug-evaluation/1", "unplug-bench/1", "unplug-parity/1", "unplug-artifact/1"
-        )
+        """Whether they are about answers, with or without the times of files."""
+        others = ("unplug-bench/1", "unplug-parity/1", "unplug-artifact/1")
+        judged = ("unplug-evaluation/1", "unplug-class-evaluation/1")
+        return any(self.only(schema, *judged, *others) for schema in judged)
 
     @property
     def erased_only(self) -> bool:
@@ -255,6 +260,10 @@ def _check_rows(value: Any, where: str) -> None:
     for model in getattr(value, "models", ()):
         if hasattr(model, "attacks"):
             _check_model(model, where)
+        if len(getattr(model, "classes", ())) > MAX_CLASSES:
+            raise ReportError(where, f"a model has more than {MAX_CLASSES} classes", _AGAIN)
+    if isinstance(models := getattr(value, "models", None), tuple) and not models:
+        raise ReportError(where, "it judges no model", _AGAIN)
     if len(getattr(value, "leaks", ())) > MAX_PARTS:
         raise ReportError(where, f"it has more than {MAX_PARTS} statistics", _AGAIN)
     if not isinstance(value, ReleaseRecord):

@@ -17,6 +17,7 @@ from .costs import cost, utility
 from .erasures import erasure
 from .forgetting import attacks, faces, learning, losses
 from .inputs import Inputs, collect
+from .labels import labels
 from .latency import latency
 from .models import LABELS, has_years, main_audit
 from .page import Missing, Section
@@ -139,6 +140,11 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
         section
         for number, report in enumerate(inputs.evaluations, start=1)
         for section in assurance(report, number)
+    ]
+    parts += [
+        section
+        for number, report in enumerate(inputs.labels, start=1)
+        for section in labels(report, number)
     ]
     parts += [
         certification(report, number)

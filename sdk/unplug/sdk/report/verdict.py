@@ -12,6 +12,7 @@ from unplug.trust.bundle import ANEW, CERTIFIED, EXACT
 from .assurance import assurance_numbers, assurance_words
 from .erasures import erasure_numbers, erasure_words
 from .inputs import Inputs
+from .labels import labels_numbers, labels_words
 from .latency import row_median
 from .models import excludes_zero, main_attack, main_audit, main_models
 from .page import Chip, KeyNumber
@@ -168,6 +169,8 @@ def verdict(inputs: Inputs) -> Verdict:
     models = main_models(inputs)
     if not models and inputs.evaluations:
         return Verdict(**assurance_words(inputs.evaluations[0]))
+    if not models and inputs.labels:
+        return Verdict(**labels_words(inputs.labels[0]))
     if not models and inputs.erasures:
         return Verdict(**erasure_words(inputs.erasures))
     if inputs.timed_only:
@@ -404,6 +407,7 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
     models = main_models(inputs)
     numbers = [*_attack_numbers(models), *_use_numbers(models), *_distance_numbers(models)]
     numbers += [number for report in inputs.evaluations for number in assurance_numbers(report)]
+    numbers += [number for report in inputs.labels for number in labels_numbers(report)]
     numbers += [number for report in inputs.erasures for number in erasure_numbers(report)]
     return [*numbers, *_cost_number(inputs), *_shipped(inputs), *_left(inputs)]
 

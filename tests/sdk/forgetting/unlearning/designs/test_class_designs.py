@@ -116,12 +116,12 @@ def test_a_trunk_is_a_classifier_of_ours(here: Path) -> None:
     run(f"train age --data synth:n=24,subjects=24 --size nano --pixels {SIDE} --epochs 1 --out age")
     train = f"train classes {DATA} --forgettable closed-form --trunk"
     assert "Give a checkpoint of type 'classes'" in refused(f"{train} age --out x")
-    assert "is a classifier of our sizes" in refused(
+    assert "it cannot be a trunk. Give a classifier of our sizes" in refused(
         f"{train} closed-form --trunk-data imagefolder:agreed --out x"
     )
     assert not (here / "x").exists()
     agreed = load_dataset("imagefolder:agreed", SIDE, show=False)
-    with pytest.raises(CheckpointError, match="a classifier of our sizes"):
+    with pytest.raises(CheckpointError, match="it cannot be a trunk"):
         _over(ClassTask, load_checkpoint(here / "closed-form"), agreed, 8)
 
 

@@ -449,10 +449,10 @@ def _over(
         centers = group_centers(seen.age_N, seen.group_N, edges)
         made |= {"network": given.adopted.to_dict(), "age_edges": edges, "age_centers": centers}
     else:
-        why = f"a trunk is {kind.called} of our sizes"
+        fix = f"Give {kind.called} of our sizes that was trained without a design"
         if kind is AgeTask:
-            why += ", or what `unplug adopt --trunk` made"
-        raise CheckpointError(str(trunk.path), f"{why}, and this is neither", "Give another")
+            fix += ", or what `unplug adopt --trunk` made"
+        raise CheckpointError(str(trunk.path), "it cannot be a trunk", fix)
     model_of: Any = Classifier if kind.model_type == Classifier.model_type else AgePredictor
     model: PictureModel = model_of(**made, random_features=width).eval()
     weights = model.state_dict()

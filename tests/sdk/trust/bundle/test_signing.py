@@ -326,7 +326,8 @@ def test_wrong_keys(
         assert other_kind in trusting(tmp_path / "trusted")
     locked = private(OURS, serialization.BestAvailableEncryption(b"secret"))
     assert "under a passphrase" in given(locked)
-    off_curve = public_key(Path(f"{key}.pub").read_text(), "test").der[:-1] + b"\0"
+    der = public_key(Path(f"{key}.pub").read_text(), "test").der
+    off_curve = der[:-1] + bytes([der[-1] ^ 1])
     with pytest.raises(InputError, match="not a point of the curve"):
         public_key(PublicKey(der=off_curve).pem, "test")
     assert not (bundle / "model.sig").exists()

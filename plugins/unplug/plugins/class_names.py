@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unplug.core import InputError
+from unplug.core import InputError, counted
 
 MAX_CLASSES, MAX_CLASS_NAME = 1000, 100
 """One network answers them all in one line of numbers, and a config.json holds their names."""
@@ -22,7 +22,7 @@ def check_classes(classes: Sequence[str], what: str = "classes") -> None:
     """
     if not 2 <= len(classes) <= MAX_CLASSES:
         fix = f"Use 2 to {MAX_CLASSES:,} classes"
-        raise InputError(what, f"it has {len(classes):,} classes", fix)
+        raise InputError(what, f"it has {counted(len(classes), 'class', 'classes')}", fix)
     for name in classes:
         if not isinstance(name, str) or not 1 <= len(name) <= MAX_CLASS_NAME:
             why = f"class {str(name)[:60]!r} is not a text of 1 to {MAX_CLASS_NAME} letters"

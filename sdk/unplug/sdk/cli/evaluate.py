@@ -167,9 +167,14 @@ def _years(text: str | None) -> tuple[float, ...]:
 
 def _class_summary(report: ClassEvaluation) -> Iterator[str]:
     whom = f"its {report.part} set" if report.part else APART[report.apart]
+    left = (
+        f"; {report.left_out} are left out: learned from, or of another part"
+        if report.left_out
+        else ""
+    )
     yield (
         f"{counted(report.pictures, 'picture')} of {counted(report.people, 'person', 'people')}: "
-        f"{whom}"
+        f"{whom}{left}"
     )
     rows = [
         {

@@ -133,7 +133,12 @@ def forget(
         **common.shared,
     )
     outcome = _told(done, task, out)
-    if method != "retrain":
+    if done.record.get("design") and method != "retrain":
+        outcome.add(
+            "Next: the same command with --method retrain and another --out gives the same "
+            "model.safetensors (sha256sum)"
+        )
+    elif method != "retrain":
         beside = f" --base {base}" if base else ""
         outcome.add(
             f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained "

@@ -183,7 +183,7 @@ def many(root: Path, _: object = None) -> str:
     [
         ("classes", lambda root: "synth:n=20", "its pictures have no labels"),
         ("classes", lambda root: few(root, {"a": 9, "b": 9, "c": 1}), "'c' has one picture"),
-        ("classes", lambda root: few(root, {"a": 12}), "it has 1 classes"),
+        ("classes", lambda root: few(root, {"a": 12}), "it has 1 class"),
         ("classes", many, "it has 1,001 classes. Use 2 to 1,000"),
         ("age", lambda root: few(root, {"a": 9, "b": 9}), "or `unplug train classes`"),
     ],

@@ -161,5 +161,7 @@ def _trunk_names(record: Mapping[str, Any], folder: Path) -> Mapping[str, set[st
         spec = data.get("spec") if isinstance(data, dict) else None
         if isinstance(spec, str) and not spec.startswith("synth:"):
             with suppress(UnplugError):
-                names |= named_samples(parse_spec(spec_at(folder, spec)).listing().samples)
+                samples = parse_spec(spec_at(folder, spec)).listing().samples
+                for name, ids in named_samples(samples).items():
+                    names[name] = names.get(name, set()) | ids
     return names

@@ -265,5 +265,5 @@ class ClassTask(GroupTask):
         }
 
     def said_of(self, part: ImageSet, named: Mapping[str, Array]) -> Predictions:
-        """Logits."""
+        """Joins the classes of a set to the logits that a file answered."""
         return ClassPredictions.of(named["logits"], part.group_N.cpu().numpy(), self.names)

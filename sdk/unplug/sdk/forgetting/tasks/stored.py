@@ -143,7 +143,7 @@ def task_of(checkpoint: Checkpoint, *, device: torch.device, base: str | None = 
         base: the diffusion base of a plugin; None takes the base in the record.
 
     Raises:
-        CheckpointError: of a type that cannot be forgotten with, or without the record that is
+        CheckpointError: the checkpoint is of a type without a task, or lacks the record that is
             needed.
     """
     if checkpoint.model_type not in TASKS:

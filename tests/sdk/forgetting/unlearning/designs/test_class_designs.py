@@ -125,7 +125,7 @@ def test_a_trunk_is_a_classifier_of_ours(here: Path) -> None:
         _over(ClassTask, load_checkpoint(here / "closed-form"), agreed, 8)
 
 
-def test_a_head_over_classes_answers_probabilities(here: Path) -> None:
+def test_a_head_over_classes_answers_finite_logits_by_a_bounded_factor(here: Path) -> None:
     """Laplace's rule keeps the factor finite where every held picture is right."""
     for name in ("closed-form", "shards"):
         model = load_checkpoint(here / name).model.to(CPU)

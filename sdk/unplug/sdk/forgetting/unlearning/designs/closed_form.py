@@ -147,7 +147,7 @@ class ClosedForm(OverTrunk[HeadSums]):
         )
 
     def fit(self, model: PictureModel, kept: HeadSums, rows: TrunkRows, seed: int) -> HeadSums:
-        """Adds everybody up."""
+        """The sums over these people, from nothing."""
         sums = HeadSums.empty(self.random_features, model.groups, model.more)
         sums.add(*contribution(model, rows), rows.committed)
         return sums
@@ -159,7 +159,7 @@ class ClosedForm(OverTrunk[HeadSums]):
     def take(
         self, model: PictureModel, kept: HeadSums, gone: Sequence[str], rows: TrunkRows, seed: int
     ) -> HeadSums:
-        """Subtracts."""
+        """Subtracts what those who leave had added."""
         kept.remove(*contribution(model, rows), gone)
         return kept
 

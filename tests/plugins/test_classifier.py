@@ -65,7 +65,7 @@ def test_names_travel_with_the_weights(tmp_path: Path) -> None:
     ("names", "words"),
     [
         ([], "0 classes"),
-        (["a"], "1 classes"),
+        (["a"], "1 class"),
         ([f"c{number}" for number in range(100_000)], "100,000 classes"),
         (["a", "a"], "one name"),
         (["a", ""], "not a text of 1 to 100"),

@@ -6,11 +6,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from unplug.core import InputError, follow, one_line, progress
-from unplug.sdk.drawing.device import Solver, asks_for, check_text, is_generator, words_of
+from unplug.sdk.drawing.device import (
+    GeneratorSource,
+    Solver,
+    asks_for,
+    check_text,
+    drawn_with,
+    is_base,
+    is_generator,
+    latent,
+    misfit,
+    words_of,
+)
+from unplug.sdk.drawing.diffusion import base_folder
 
 if TYPE_CHECKING:
     import torch
@@ -52,6 +65,8 @@ class DrawOrder:
             of exported files; may be repeated.
         variant: the name of weights that were put next to exported files; they bring their own
             defaults.
+        engine: what draws: device, the loop that apps have, on the CPU and ready in a second, for
+            small and bases of its shape; or torch (default: device where it can).
         seed: the seed of the first picture.
     """
 
@@ -69,6 +84,7 @@ class DrawOrder:
     loras: Sequence[str] = field(default=(), metadata={"flag": "--lora", "metavar": "WEIGHTS"})
     packs: Sequence[Path] = field(default=(), metadata={"flag": "--pack", "metavar": "FOLDER"})
     variant: str | None = None
+    engine: Literal["device", "torch"] | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -150,7 +166,7 @@ def generate_pictures(
     order: DrawOrder,
     steerings: Steerings,
     *,
-    device: Callable[[], torch.device],
+    device: str,
     show: bool,
     say: Callable[[str], None],
 ) -> Generated:
@@ -162,12 +178,67 @@ def generate_pictures(
     order, taught = order.by_packs(say)
     order = order.by_loras()
     if is_generator(Path(order.base)):
+        if order.engine == "torch":
+            why = "exported files have runtimes of their own"
+            raise InputError("`engine` torch", why, "Leave it out, or give the base itself")
         return _by_files(order, steerings, taught, show, say)
     for name in ("target", "precision", "threads", "variant"):
         if getattr(order, name) is not None:
             why = "it is of exported files, and this base is none"
             raise InputError(f"`{name}`", why, "Leave it out, or give such a `base`")
-    return _by_base(order, steerings, taught, device, show, say)
+    # before torch and diffusers are loaded, which takes seconds
+    folder = base_folder(order.base)
+    steered = _steered(steerings, _kind_of)
+    if order.engine != "torch":
+        source = _source(order.base, folder, steered)
+        reason = _not_by_device(order, source, device)
+        if source is not None and reason is None:
+            with drawn_with(source) as files:
+                names = zip(steered, source.plugins, strict=True)
+                named = [replace(item, plugin=name) for item, name in names]
+                made = _by_files(replace(order, base=str(files)), named, taught, show, say)
+            kinds = tuple(_kind_of(item.plugin) for item in steered)
+            return replace(made, steerings=steered, kinds=kinds)
+        if order.engine == "device":
+            raise InputError("`engine` device", str(reason), "Leave it out, or take torch")
+    return _by_base(order, steered, taught, device, show, say)
+
+
+def _not_by_device(order: DrawOrder, source: GeneratorSource | None, device: str) -> str | None:
+    """Why torch must draw, or None."""
+    if source is None:
+        return "the base is not here yet"
+    if order.loras:
+        return "LoRA weights are put in by torch"
+    if order.size is not None:
+        return "its files have a size of their own"
+    if device not in ("auto", "cpu"):
+        return f"it draws on the CPU, and {device} was asked for"
+    if missing := [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]:
+        return f"{missing[0]} is not installed"
+    return misfit(source)
+
+
+def _source(
+    base: str, folder: Path | None, steerings: Sequence[Steering]
+) -> GeneratorSource | None:
+    """The base and the plugins that are asked for, as files for the device are made of them."""
+    if folder is None or not is_base(folder):
+        return None
+    from unplug.sdk.drawing.diffusion import find_plugin, sampling_by_record
+
+    how = sampling_by_record(folder)
+    return GeneratorSource(
+        name=base,
+        folder=folder,
+        plugins={
+            f"plugin-{index}": find_plugin(item.plugin) for index, item in enumerate(steerings)
+        },
+        steps=how.steps,
+        guidance=how.guidance,
+        solver=how.solver or "ddim",
+        schedule=how.schedule,
+    )
 
 
 def _steered(steerings: Steerings, kind_of: KindOf) -> tuple[Steering, ...]:
@@ -176,23 +247,19 @@ def _steered(steerings: Steerings, kind_of: KindOf) -> tuple[Steering, ...]:
 
 def _by_base(
     order: DrawOrder,
-    steerings: Steerings,
+    steered: tuple[Steering, ...],
     taught: Sequence[str],
-    device: Callable[[], torch.device],
+    device: str,
     show: bool,
     say: Callable[[str], None],
 ) -> Generated:
-    """Draws on torch."""
-    from unplug.sdk.drawing.diffusion import base_folder
-
-    # before torch and diffusers are loaded, which takes seconds
-    base_folder(order.base)
-    steered = _steered(steerings, _kind_of)
+    """Draws on torch, from the noise of the device's loop."""
     from unplug.sdk.drawing.diffusion import draw_pictures, find_lora, load_loras, tell_foreign
+    from unplug.sdk.learning.training import pick_device
 
     how, schedule = _sampling(order)
     updates = list(map(find_lora, order.loras))
-    base, precision = _opened_base(order, taught, device(), say)
+    base, precision = _opened_base(order, taught, pick_device(device), say)
     foreign = tell_foreign(base, updates, order.base, say)
     load_loras(base, updates)
     started = time.perf_counter()
@@ -206,6 +273,7 @@ def _by_base(
             schedule=schedule,
             negative=order.negative,
             progress=done,
+            latents=_noise(base, order),
             **how,
         )
     seconds = time.perf_counter() - started
@@ -224,6 +292,20 @@ def _by_base(
         run={"foreign_loras": [str(path) for path in foreign]},
         seconds=seconds,
     )
+
+
+def _noise(base: Any, order: DrawOrder) -> torch.Tensor:
+    """What pictures start from (B, C, h, w), the same for every engine and target."""
+    import numpy as np
+    import torch
+
+    from unplug.sdk.drawing.diffusion import image_size_of
+
+    shrink = 2 ** (len(base.vae.config.block_out_channels) - 1)
+    side = (order.size or image_size_of(base)) // shrink
+    shape = base.unet.config.in_channels, side, side
+    drawn = torch.from_numpy(np.concatenate([latent(seed, shape) for seed in order.seeds]))
+    return drawn.to(base.device, base.unet.dtype)
 
 
 def _sampling(order: DrawOrder) -> tuple[dict[str, Any], Any]:

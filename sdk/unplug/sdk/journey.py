@@ -1190,7 +1190,7 @@ def generate(
         prompt: the text to draw.
         steerings: plugins, each with the picture that it follows; or what makes them, told of which
             condition each plugin is.
-        device: the device for a base on torch; exported files run on the CPU.
+        device: the device for a base on torch; files run on the CPU.
         say: called with what the base does not read of a text.
         order: fields of `unplug.sdk.generating.DrawOrder`, say ``base="small", count=4``.
 
@@ -1206,7 +1206,7 @@ def generate(
     return generate_pictures(
         DrawOrder(prompt=prompt, **order),
         steerings,
-        device=partial(_device, device),
+        device=device,
         show=show,
         say=say or _silent,
     )

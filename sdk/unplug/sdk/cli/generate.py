@@ -39,9 +39,8 @@ def generate(out: Path, common: Common, **options: Any) -> Outcome:
 
     Every file says in its metadata that a model drew it (IPTC's digital source type).
 
-    A base of exported files is drawn with by the loop that apps have, without torch: the same
-    prompt, seed and condition are the same picture on every target. Its noise is not torch's, so a
-    diffusers base draws another picture of the same seed.
+    The small base, those of its shape and exported files are drawn with by the loop that apps have,
+    without torch. The same prompt, seed and condition are the same picture on every target and engine.
     """
     from unplug.sdk.drawing.device import claim, picture_format
     from unplug.sdk.generating import DrawOrder

@@ -1,3 +1,7 @@
+from .bare_graphs import drawn_with as drawn_with
+from .bare_graphs import fill as fill
+from .bare_graphs import misfit as misfit
+from .bare_graphs import strip as strip
 from .build import GeneratorSource as GeneratorSource
 from .build import check_source as check_source
 from .build import export_generator as export_generator

@@ -179,6 +179,11 @@ def export_generator(
     return made
 
 
+def save_generator(source: GeneratorSource, made: Mapping[str, list[Artifact]], out: Path) -> None:
+    """Writes ``pipeline.json`` of a base without slots, whose files lie below `out`."""
+    _pipeline(source, _facts(source) | {"lora": None, "variants": {}}, made, out).save(out)
+
+
 def check_source(source: GeneratorSource) -> None:
     """Raises `CheckpointError` unless all parts are there and fit together, by their configurations
     alone.

@@ -101,14 +101,16 @@ def draw_latents(
         negative: the text to steer away from.
         batch_size: pictures at once.
         shared: more arguments of the pipeline, the same for every batch.
-        extra: more arguments of the pipeline; a list of B values is cut into the same batches.
+        extra: more arguments of the pipeline; a list or tensor of B values is cut into the
+            same batches.
     """
     pipe.set_progress_bar_config(disable=True)
     solve_with(pipe, solver)
     for start in range(0, len(prompts), batch_size):
         part = slice(start, start + batch_size)
         arguments = dict(shared or {}) | {
-            key: value[part] if isinstance(value, list) else value for key, value in extra.items()
+            key: value[part] if isinstance(value, list | Tensor) else value
+            for key, value in extra.items()
         }
         noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
         with quiet(), scheduled_guidance(pipe, guidance, schedule):
@@ -165,6 +167,7 @@ def draw_pictures(
     schedule: GuidanceSchedule = "constant",
     negative: str = "",
     progress: Any = None,
+    latents: Tensor | None = None,
 ) -> tuple[list[Image.Image], list[Image.Image]]:
     """Pictures of some prompts, and the conditions that they follow.
 
@@ -175,6 +178,7 @@ def draw_pictures(
         seeds: B seeds.
         size: side in pixels, a multiple of 8; default: what the base was trained for.
         steps, guidance, solver, schedule, negative, progress: see `generate`.
+        latents: the noise (B, C, h, w) to start from; None draws torch's own of the seeds.
 
     Raises:
         InputError: a plugin that was made for another base (says which channels differ), or a size
@@ -188,6 +192,7 @@ def draw_pictures(
         "schedule": schedule,
         "negative": negative,
         "progress": progress,
+        **({} if latents is None else {"latents": latents}),
     }
     if len(prompts) > MAX_PICTURES:
         raise InputError(

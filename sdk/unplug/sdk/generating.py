@@ -65,8 +65,8 @@ class DrawOrder:
             of exported files; may be repeated.
         variant: the name of weights that were put next to exported files; they bring their own
             defaults.
-        engine: what draws: device, the loop that apps have, on the CPU and ready in a second, for
-            small and bases of its shape; or torch (default: device where it can).
+        engine: the engine that draws: device is the loop that apps have, on the CPU and ready in a
+            second, for small and bases of its shape; or torch (default: device where it can).
         seed: the seed of the first picture.
     """
 

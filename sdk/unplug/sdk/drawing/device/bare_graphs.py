@@ -37,7 +37,7 @@ GRAPHS = "graphs"
 EPSILON = 1e-5
 """Batch norms' own."""
 NOTES = re.compile(
-    r"_.*|architectures|dtype|\w+_version|\w+_token_id|\w+_factor|vocab_size|condition"
+    r"_.*|architectures|dtype|transformers_version|\w+_token_id|vocab_size|scaling_factor|condition"
 )
 """What of a configuration may differ: it changes no graph, or tokens were added to the text encoder."""
 AGAIN = "Draw with `engine` torch"
@@ -160,14 +160,16 @@ def fill(proto: Any, tensors: Weights, where: Path) -> None:
 
 
 def _made(told: Mapping[str, str], tensors: Weights) -> NDArray[Any]:
-    value = tensors[told["location"]].astype(np.float32)
+    value: NDArray[Any] = tensors[told["location"]].astype(np.float32)
     if "norm" not in told:
         return value.T if "transposed" in told else value
     norm = {name: tensors[f"{told['norm']}.{name}"].astype(np.float32) for name in NORM}
-    scale = norm["weight"] / np.sqrt(norm["running_var"] + np.float32(EPSILON))
+    scale: NDArray[Any] = norm["weight"] / np.sqrt(norm["running_var"] + np.float32(EPSILON))
     if value.ndim > 1:
-        return value * scale.reshape(-1, *(1,) * (value.ndim - 1))
-    return norm["bias"] - norm["running_mean"] * scale
+        value *= scale.reshape(-1, *(1,) * (value.ndim - 1))
+        return value
+    shift: NDArray[Any] = norm["bias"] - norm["running_mean"] * scale
+    return shift
 
 
 NORM = ("weight", "bias", "running_mean", "running_var")

@@ -14,6 +14,7 @@ from unplug.core.extras import EXTRAS, OWNER, TOGETHER
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = {
+    "c2pa-python": "c2pa",
     "opencv-python-headless": "cv2",
     "pillow": "PIL",
     "protobuf": "google",

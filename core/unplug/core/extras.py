@@ -20,6 +20,7 @@ EXTRAS = {
     "tensorflow": ("tensorflow",),
     "bench": ("google", "segno", "scipy"),
     "conditions": ("mediapipe",),
+    "c2pa": ("c2pa",),
     "adopt": ("timm", "torchvision"),
     "cluster": ("ray",),
     "diffusion": ("diffusers", "transformers", "accelerate", "peft"),

@@ -10,8 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import InputError, follow, one_line, progress
+from unplug.core import InputError, follow, one_line, progress, sha256_file
+from unplug.plugins import weights_sha256
 from unplug.sdk.drawing.device import (
+    PIPELINE,
     GeneratorSource,
     Solver,
     asks_for,
@@ -239,6 +241,21 @@ def _source(
         solver=how.solver or "ddim",
         schedule=how.schedule,
     )
+
+
+def model_digests(base: str, steerings: Sequence[Steering]) -> dict[str, str]:
+    """SHA-256 of what draws: ``pipeline.json`` of exported files, else the weights of each part.
+
+    Raises:
+        InputError: a base on the hub, of which no file is known here.
+    """
+    if is_generator(Path(base)):
+        return {PIPELINE: sha256_file(Path(base) / PIPELINE)}
+    source = _source(base, base_folder(base), steerings)
+    if source is None:
+        why = "no file of it is known here that a signature could name"
+        raise InputError(f"base {base}", why, "Download it, and give its folder")
+    return {part: weights_sha256(path) for part, path in source.checkpoints().items()}
 
 
 def _steered(steerings: Steerings, kind_of: KindOf) -> tuple[Steering, ...]:

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import check_writable, counted
+from unplug.core import InputError, check_writable, counted, require_modules
 from unplug.sdk import journey
 
 from .base import Common, Outcome, command, computing, folded
+from .bundle import sign_option
 from .guides import GuideOrder, OrderedCommand, described, told
-from .options import out_option
+from .options import out_option, path_option
 from .options_of import given
 
 if TYPE_CHECKING:
     from unplug.sdk.generating import Generated
+    from unplug.trust.bundle import Signer
 
 
 @click.command(
@@ -28,22 +30,28 @@ if TYPE_CHECKING:
 @out_option(
     "PNG or JPEG file to write; with --count, a grid of all, and each next to it as NAME-SEED."
 )
+@sign_option(required=False)
+@path_option("--chain", help="PEM: the key's certificate, then those above it.")
 @computing
 @command
-def generate(out: Path, common: Common, **options: Any) -> Outcome:
+def generate(
+    out: Path, key: str | None, chain: Path | None, common: Common, **options: Any
+) -> Outcome:
     """Draw a picture from a prompt, steered by plugins.
 
     The same command draws the same picture on the same machine. The small base that ships draws
     procedural faces; give --base for another, which draws in half precision on a GPU. The condition
     should be drawn at the base's size: `unplug condition --pixels 128`, or use --image.
 
-    Every file says in its metadata that a model drew it (IPTC's digital source type).
+    Every file says in its metadata that a model drew it (IPTC's digital source type). --sign adds
+    Content Credentials (C2PA), which name the models by hash and break if a pixel changes. Without
+    --chain the key is valid and nobody trusts it yet; anyone can strip either.
 
     The small base, those of its shape and exported files are drawn with by the loop that apps have,
     without torch. The same prompt, seed and condition are the same picture on every target and engine.
     """
-    from unplug.sdk.drawing.device import claim, picture_format
-    from unplug.sdk.generating import DrawOrder
+    from unplug.sdk.drawing.device import claim, picture_format, sign_picture
+    from unplug.sdk.generating import DrawOrder, model_digests
 
     picture_format(out)
     words, guides = given(DrawOrder, options), GuideOrder(**given(GuideOrder, options))
@@ -54,6 +62,7 @@ def generate(out: Path, common: Common, **options: Any) -> Outcome:
     for file in (out, *files):
         claim(file, (*guides.conditions, *guides.photos))
     guides.check_there()
+    signer = _signer(key, chain)
     check_writable(out.parent)
     done = journey.generate(
         steerings=guides.steerings,
@@ -70,8 +79,25 @@ def generate(out: Path, common: Common, **options: Any) -> Outcome:
         **({"packs": list(map(str, order.packs))} if order.packs else {}),
         **done.facts,
     }
+    if signer is not None:
+        facts |= {"models": model_digests(order.base, done.steerings)}
     _save(done, facts, order.seeds, files, out)
+    if signer is not None:
+        for file in dict.fromkeys((*files, out)):
+            sign_picture(file, signer, facts)
     return _told(done, facts, files, out)
+
+
+def _signer(key: str | None, chain: Path | None) -> Signer | None:
+    """What signs the pictures; all that can be wrong about it is found before they are drawn."""
+    if key is None:
+        if chain is not None:
+            raise InputError("`chain`", "nothing is signed", "Add `sign` KEY, or leave it out")
+        return None
+    from unplug.trust.bundle import load_signer
+
+    require_modules(["c2pa"], "c2pa")
+    return load_signer(key, chain=chain)
 
 
 def _save(

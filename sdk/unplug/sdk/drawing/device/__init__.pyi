@@ -6,6 +6,7 @@ from .build import GeneratorSource as GeneratorSource
 from .build import check_source as check_source
 from .build import export_generator as export_generator
 from .build import is_base as is_base
+from .credentials import sign_picture as sign_picture
 from .drawing import condition_of as condition_of
 from .drawing import draw as draw
 from .loop import Words as Words

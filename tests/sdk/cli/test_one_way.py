@@ -140,7 +140,7 @@ WAYS = [
             "steerings": names(GuideOrder),
         },
         config={"order": DrawOrder},
-        words={"out"},
+        words={"out", "key", "chain"},
     ),
     Way(
         command=run,

@@ -13,7 +13,7 @@ RANDOM = "generate|train|adopt|demo|erase|forget|audit|certify|references|evalua
 SEEDED = f"{RANDOM}|data synth|data split|data pick-forget|run|bench run"
 COMPUTED = f"{RANDOM}|data pick-forget|condition|threshold"
 WORDS = {
-    "--sign": ("the private key that signs", "init|bundle sign|release|certificate issue"),
+    "--sign": ("the private key that signs", "init|bundle sign|release|generate|certificate issue"),
     "--trust": (
         "public keys, or what vouches for them",
         "bundle|release|certificate|ledger verify|page|run|evaluate",

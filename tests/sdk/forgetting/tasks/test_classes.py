@@ -189,12 +189,23 @@ def many(root: Path, _: object = None) -> str:
     ],
 )
 def test_data_that_nothing_can_be_learned_from(
-    task: str, spec: Callable[[Path], str], words: str, tmp_path: Path
+    task: str,
+    spec: Callable[[Path], str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Labels are looked at before any picture is."""
     named = spec(tmp_path / "d")
+    if task == "classes":
+        monkeypatch.setattr("unplug.sdk.learning.data.dataset.fingerprints", None)
     before = leftovers(tmp_path)
     line = f"train {task} --data {named} {SMALL} --epochs 1 --out {tmp_path}/x"
     assert words in refused(line)
+    if task == "classes":
+        adopt = f"adopt tests.networks:small --classes --data {named} --out {tmp_path}/x"
+        assert words in refused(adopt)
+        assert "training" not in run(line, 2).output
     assert leftovers(tmp_path) == before
 
 

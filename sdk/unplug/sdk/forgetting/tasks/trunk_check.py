@@ -24,6 +24,7 @@ from unplug.plugins import (
     AdoptedTrunk,
     AgePredictor,
     OnnxGraph,
+    PictureModel,
     Tap,
     load_checkpoint,
     read_at,
@@ -146,8 +147,9 @@ def _fill(inner: nn.Module, order: TrunkOrder) -> None:
 def _adopted_before(order: TrunkOrder) -> Any:
     """The model of a checkpoint that `adopt` wrote of the same network."""
     assert order.weights is not None
-    model = load_checkpoint(order.weights, expect="age").model
-    if model.adopted is None or model.adopted.call != order.adopted.call:
+    model = load_checkpoint(order.weights).model
+    adopted = model.adopted if isinstance(model, PictureModel) else None
+    if adopted is None or adopted.call != order.adopted.call:
         why = f"it is a checkpoint of another network than {order.adopted.call}"
         raise InputError(str(order.weights), why, "Give what `unplug adopt` made of this network")
     return model

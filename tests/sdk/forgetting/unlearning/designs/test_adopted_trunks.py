@@ -267,6 +267,11 @@ def test_a_network_that_is_no_trunk(layer: str, more: dict[str, Any], why: str) 
         asked(NETWORK, layer=layer, **more)
 
 
+def test_a_trunk_of_pictures_of_another_side() -> None:
+    with pytest.raises(InputError, match=r"it raised RuntimeError.* Give `image_size=48`, which"):
+        asked("tests.unusual_networks:OneSize")
+
+
 def test_features_are_named_by_what_comes_out_or_goes_in() -> None:
     for layer, channels in (("features", 16), ("last:input", 16), ("features.6", 16), ("", 13)):
         found = asked(NETWORK, layer=layer).tap

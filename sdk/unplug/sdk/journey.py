@@ -188,7 +188,8 @@ def adopt(
     if aged:
         examine({"age_edges": list(given["edges"])})
     if isinstance(data, str):
-        data = load_dataset(data, how.image_size, on_bad=on_bad, show=show)
+        labelled = None if aged else ()
+        data = load_dataset(data, how.image_size, on_bad=on_bad, show=show, labelled=labelled)
     parts = {sample.partition for sample in data.samples}
     if split is None and file is not None and not {"train", "test"} <= parts:
         fix = (
@@ -235,8 +236,8 @@ def adopt_trunk(
 
     Args:
         factory: see `adopt`; or ``onnx:FILE``, whose features ONNX Runtime computes.
-        data: pictures with ages that nobody may withdraw, or their spec: designs learn from them
-            what they may learn without asking anybody.
+        data: pictures with ages or labels that nobody may withdraw, or their spec: designs learn
+            from them what they may learn without asking anybody.
         out: checkpoint folder to write.
         trained_on: the data that trained the network, their spec, or the words "public weights".
         weights: safetensors, or a checkpoint of this network from `adopt`; a factory of yours may

@@ -61,6 +61,9 @@ def test_its_numbers_are_those_of_the_file(tmp_path: Path) -> None:
     ] == []
     assert html.index("&lt;dog&gt;") < html.index("cat</") < html.index("ox</")
     assert "Found least: &lt;dog&gt;" in html and "<dog>" not in html
+    assert "Intervals are 95 %, over pictures." in html and "people" not in html
+    named = page(replace(REPORT, people=3), tmp_path)
+    assert "4 pictures of 3 people that none" in named and "over people." in named
 
 
 def test_a_file_that_judges_nothing_or_too_much_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """An ONNX graph of somebody else with our head joined to it: the file of a model whose trunk no
 torch network computes.
 
-Shapes: F features, K answers, V = 2 K, C = F + V, D random features, G age groups.
+Shapes: F features, K answers, V = 2 K, C = F + V, D random features, G age groups or classes.
 """
 
 from __future__ import annotations
@@ -81,11 +81,13 @@ def joined(source: TargetSource, trunk: AdoptedTrunk) -> Any:
 
 
 def _head(part: _Piece, head: Any, name: str, made: Sequence[str]) -> None:
-    """Logits and age, as `AgePredictor.forward` computes them."""
+    """Logits, and of ages the age, as `AgePredictor.forward` computes them."""
     lifted = part.node("Relu", [part.linear(name, head.lift.weight, head.lift.bias)])
     weight_KD, bias_K = head.classifier.weight, head.classifier.bias
     groups = head.groups
     part.linear(lifted, weight_KD[:groups], bias_K[:groups], out=made[0])
+    if not head.more:
+        return
     youngest, oldest = head.age_edges[0], head.age_edges[-1]
     age = part.linear(lifted, weight_KD[groups:], bias_K[groups:] - youngest)
     above = part.node("Relu", [age])

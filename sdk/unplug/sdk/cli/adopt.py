@@ -104,10 +104,10 @@ def adopt(
     from unplug.sdk.learning.data import load_split
     from unplug.sdk.learning.training import Recipe, parse_edges
 
-    if classes and (edges is not None or trunk):
-        name = "--edges" if edges is not None else "--trunk"
-        why = "they are borders of ages" if edges is not None else "designs know ages alone"
-        raise InputError(name, why, "Leave it out with --classes")
+    if classes and trunk:
+        raise InputError("--classes", "a trunk serves ages and labels", "Leave it out with --trunk")
+    if classes and edges is not None:
+        raise InputError("--edges", "they are borders of ages", "Leave it out with --classes")
     shared: dict[str, Any] = {
         "out": out,
         "weights": weights,

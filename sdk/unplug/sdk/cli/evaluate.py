@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 WORST = 3  # classes that a line names
-APART = {"other data": "other data", "unknown": "people whom it may know"}
+APART = {"other data": "other data", "unknown": "it may know them"}
 
 
 @click.command()
@@ -172,10 +172,7 @@ def _class_summary(report: ClassEvaluation) -> Iterator[str]:
         if report.left_out
         else ""
     )
-    yield (
-        f"{counted(report.pictures, 'picture')} of {counted(report.people, 'person', 'people')}: "
-        f"{whom}{left}"
-    )
+    yield f"{report.seen}: {whom}{left}"
     rows = [
         {
             "model": plain(model.label, 40),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -144,13 +144,18 @@ def _trained(
         chosen["edges"] = parse_edges(edges)
     ready = None
     if trunk is not None:
-        adopted = task == "age" and read_config(trunk)[0] == "age-trunk"
+        adopted = read_config(trunk)[0] == "age-trunk"
         ready = load_checkpoint(trunk, expect="age-trunk" if adopted else task)
         chosen["image_size"] = ready.model.image_size
     asked = Recipe(**chosen)
     read = partial(load_dataset, size=asked.image_size, on_bad=on_bad, show=common.show)
-    dataset = read(spec)
-    consented = None if trunk_data is None else read(trunk_data)
+    known: Sequence[str] | None = () if task == "classes" else None
+    consented = None if trunk_data is None else read(trunk_data, labelled=known)
+    if known is not None and ready is not None:
+        known = getattr(ready.model, "classes", None) or ready.record.get("labels", ())
+    elif known is not None and consented is not None:
+        known = consented.classes
+    dataset = read(spec, labelled=known)
     split = _split(dataset, split_file, seed=common.seed, validation=validation, test=test)
     size = asked.size if ready is None else forgettable
     common.say(

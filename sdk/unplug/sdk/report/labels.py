@@ -19,10 +19,7 @@ WHOM = {
 
 def labels(report: ClassEvaluation, number: int) -> list[Section]:
     """The sections of one evaluation; `number` tells those of several files apart."""
-    lead = (
-        f"{count(report.pictures)} pictures of {count(report.people)} people "
-        f"{WHOM[report.apart]}. Intervals are 95 %, over people."
-    )
+    lead = f"{report.seen} {WHOM[report.apart]}. Intervals are 95 %, over {report.units}."
     blocks = [_models(report), *map(_classes, report.models), *_grouped(report)]
     return [Section(f"labels-{number}", "Right answers", lead, tuple(blocks))]
 
@@ -112,7 +109,7 @@ def _classes(model: ClassesJudged) -> Table:
 def _grouped(report: ClassEvaluation) -> list[Table]:
     columns = (
         Column("group", number=False),
-        Column("people"),
+        Column(report.units),
         *(Column(plain(model.label, 40), interval=True) for model in report.models),
     )
     cells = {row.cell: row.people for model in report.models for row in model.groups}

@@ -174,7 +174,7 @@ def _codes(row: Rounding) -> Cell:
 
 def _outputs(found: dict[str, OutputDistance], digits: int) -> list[Cell]:
     forget, test = found.get("forget"), found.get("test")
-    errors = [estimate_cell(item.years if item else None, digits) for item in (forget, test)]
+    errors = [estimate_cell(item.moved if item else None, digits) for item in (forget, test)]
     return [
         *errors,
         *(

@@ -55,12 +55,12 @@ class AuditedAttack:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedUse:
-    """The part of a model's use on one set; without ages `mae` is null, and without classes
+    """The part of a model's use on one set; without ages there is no `mae`, and without classes no
     `wrong`, the share of wrong answers.
     """
 
     n: int
-    mae: Estimate | None
+    mae: Estimate | None = None
     loss: float
     loss_interval: Estimate | None = None
     wrong: Estimate | None = None

@@ -197,9 +197,9 @@ def test_rounding_is_measured_on_a_plugins_file(
     assert row.codes is not None and row.codes.changed is not None and row.kept is not None
     assert row.codes.changed > 0.5 and row.codes.unmatched == 0
     before_N, after_N = (mean_losses(world, model, world.sets.forget) for model in models.values())
-    moved = row.checkpoint["forget"].years.value
+    moved = row.checkpoint["forget"].answers.value
     assert moved == pytest.approx(np.abs(before_N - after_N).mean(), rel=1e-4)
-    assert row.distance["forget"].years.value == pytest.approx(moved, rel=0.2)
+    assert row.distance["forget"].answers.value == pytest.approx(moved, rel=0.2)
     assert row.kept.value == pytest.approx(1.0, abs=0.2)
     assert set(row.auc_shift) == {"loss", "gain"}
     report.save(tmp_path / "audit.json")  # refuses NaN

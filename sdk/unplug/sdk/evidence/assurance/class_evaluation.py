@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import STRICT, Array, DataError, Estimate, one_line, versions, write_json
+from unplug.core import STRICT, Array, DataError, Estimate, counted, one_line, versions, write_json
 from unplug.sdk.evidence.statistics import mean_estimate
 
 from .answers import Answers
@@ -23,7 +23,7 @@ from .people import Apart, People
 SCHEMA: Literal["unplug-class-evaluation/1"] = "unplug-class-evaluation/1"
 BINS = 10
 LEAST = 10
-"""People that a group must have for its accuracy to be said."""
+"""People, or unnamed pictures, that a group must have for its accuracy to be said."""
 MAX_CELLS = 64
 
 
@@ -126,6 +126,19 @@ class ClassEvaluation:
     schema: Literal["unplug-class-evaluation/1"] = SCHEMA
 
     __repr__ = one_line
+
+    @property
+    def units(self) -> str:
+        """What intervals and groups are over: people, or pictures where each stands for one."""
+        return "pictures" if self.people == self.pictures else "people"
+
+    @property
+    def seen(self) -> str:
+        """Whom it asked about, in words."""
+        pictures = counted(self.pictures, "picture")
+        if self.units == "pictures":
+            return pictures
+        return f"{pictures} of {counted(self.people, 'person', 'people')}"
 
     def to_dict(self) -> dict[str, Any]:
         """The report ready for JSON."""

@@ -107,15 +107,15 @@ class SubjectRows:
 
 @dataclass(frozen=True, kw_only=True)
 class Utility:
-    """Use of a model on one set; `accuracy` and `mae` are null for models without ages, which have
-    `loss_interval`; classifiers have `accuracy`, the share of `wrong` answers and `per_class`.
+    """Use of a model on one set; models without ages have no `mae` and no `per_group`, but
+    `loss_interval`; classifiers `accuracy` too, the share of `wrong` answers and `per_class`.
     """
 
     n: int
     accuracy: Estimate | None
-    mae: Estimate | None
+    mae: Estimate | None = None
     loss: float
-    per_group: tuple[GroupRow, ...]
+    per_group: tuple[GroupRow, ...] = ()
     per_subject: SubjectRows | None = None
     loss_interval: Estimate | None = None
     wrong: Estimate | None = None
@@ -299,14 +299,21 @@ class OutputDistance:
     """How far apart the outputs of two models are, mean over samples.
 
     Args:
-        years: |expected age - the other's|; for models without ages |loss - the other's|.
+        years: |expected age - the other's|; null for models without ages.
+        answers: of those |loss - the other's|, or of classifiers the probability's.
         variation: total variation between the two distributions over age groups, 0 to 1; for models
             without groups
             |exp(-loss) - the other's|.
     """
 
-    years: Estimate
+    years: Estimate | None = None
+    answers: Estimate | None = None
     variation: Estimate
+
+    @property
+    def moved(self) -> Estimate | None:
+        """How far the answers are apart, in the model's own unit."""
+        return self.years or self.answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -461,8 +468,19 @@ class AuditReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as ``unplug-audit/1``, ready for JSON."""
-        return asdict(self)
+        """The report as ``unplug-audit/1``, ready for JSON; of ages it says nothing where a model
+        has none.
+        """
+        raw = asdict(self)
+        uses = [use for model in raw["models"] for use in model["utility"].values()]
+        parts = [
+            row[part] for row in raw["rounding"] for part in ("distance", "retrained", "checkpoint")
+        ]
+        for named in (*uses, *(found for part in parts for found in part.values())):
+            for name in ("mae", "per_group", "years", "answers"):
+                if name in named and not named[name]:
+                    del named[name]
+        return raw
 
     def published(self) -> AuditReport:
         """What a bundle holds: nothing by which who has somebody's picture and the file could try

@@ -23,7 +23,7 @@ from unplug.export import (
     stored_weights,
 )
 from unplug.sdk.evidence.statistics import MIN_SUBJECTS, mean_estimate, with_interval
-from unplug.sdk.learning.training import Predictions, Sets
+from unplug.sdk.learning.training import ClassPredictions, Predictions, Sets
 
 from .attack import Array
 from .audit_report import Estimate, OutputDistance, Rounding
@@ -168,8 +168,10 @@ def _distances(
     for name in SETS:
         one, other, data = (getattr(part, name) for part in (own, before, sets))
         moved_N = np.abs(one.answer_N - other.answer_N)
+        moved = mean_estimate(moved_N, data.subject_N, seed)
+        aged = isinstance(one, ClassPredictions) and not one.classes
         distances[name] = OutputDistance(
-            years=mean_estimate(moved_N, data.subject_N, seed),
+            **{"years" if aged else "answers": moved},
             variation=mean_estimate(total_variation(one, other), data.subject_N, seed),
         )
     return distances

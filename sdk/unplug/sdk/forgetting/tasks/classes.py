@@ -6,7 +6,6 @@ Shapes: B batch, C channels, H = W side, G classes.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -16,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.core import Array, CheckpointError, DataError, InputError
-from unplug.plugins import Checkpoint, Classifier, check_classes
-from unplug.sdk.learning.data import Dataset, Split
+from unplug.plugins import Checkpoint, Classifier
+from unplug.sdk.learning.data import Dataset, Split, check_labels
 from unplug.sdk.learning.training import (
     ClassPredictions,
     ImageSet,
@@ -127,7 +126,7 @@ class ClassTask(GroupTask):
     outputs: ClassVar[tuple[str, ...]] = ("logits",)
     model_type: ClassVar[str] = "classes"
     called: ClassVar[str] = "a classifier"
-    defaults: ClassVar[Mapping[str, Any]] = {"loss": "ce"}
+    defaults: ClassVar[Mapping[str, Any]] = {"loss": "ce", "edges": None}
     unit: ClassVar[str] = "loss"
     lacks: ClassVar[tuple[Need, ...]] = ("ages",)
     error_name: ClassVar[str] = "Share of wrong answers on unseen pictures"
@@ -153,19 +152,11 @@ class ClassTask(GroupTask):
                 on.
             InputError: too few classes, too many, or names that cannot be used.
         """
-        names, where = dataset.classes, f"data {dataset.spec}"
-        counts = Counter(sample.label for sample in dataset.samples if sample.label is not None)
-        names = tuple(name for number, name in enumerate(dataset.classes) if counts[number])
-        if not names:
-            fix = "Give imagefolder:, cifar10:, or csv: with a column label"
-            raise DataError(where, "its pictures have no labels", fix)
-        check_classes(names, where)
+        where = f"data {dataset.spec}"
+        names = check_labels(where, dataset.samples, dataset.classes)
         learned = {dataset.samples[row].label for row in dataset.indices(split.retain)}
         for number, name in enumerate(dataset.classes):
-            if counts[number] == 1:
-                why = f"class {name!r} has one picture, which cannot be learned and tested"
-                raise DataError(where, why, "Add pictures of it, or take it out")
-            if counts[number] and number not in learned:
+            if name in names and number not in learned:
                 why = f"no picture of class {name!r} is in the training set"
                 raise DataError(where, why, "Add pictures of it, or draw another split (`seed`)")
         return cls.of(recipe, names, labels=dataset.classes, **more)

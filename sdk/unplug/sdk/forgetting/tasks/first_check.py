@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +48,8 @@ from unplug.plugins import (
     tried,
     trust,
 )
+
+T = TypeVar("T")
 
 PICTURES = 4
 CHECK_SECONDS = 300.0
@@ -456,14 +458,20 @@ class Asked:
         target_B = torch.arange(len(answer_BG), device=self.device) % self.groups
         nn.functional.cross_entropy(answer_BG, target_B).backward()
 
-    def _asked(self, network: Normalized, image_BCHW: Tensor, when: str) -> Tensor:
-        """The answers (B, G), which are finite numbers."""
+    def ran(self, network: Callable[[Tensor], T], image_BCHW: Tensor, when: str = "") -> T:
+        """What it, or a part of it, says of pictures; `InputError` where it raises."""
         try:
-            answer = network(image_BCHW)
+            return network(image_BCHW)
+        except InputError:
+            raise
         except Exception as error:
             why = f"on pictures of {self.size} pixels{when} it raised {told(error)}"
             fix = "Let it take any number of pictures" if when else self._way_out()
             raise self.refuse(why, fix) from error
+
+    def _asked(self, network: Normalized, image_BCHW: Tensor, when: str) -> Tensor:
+        """The answers (B, G), which are finite numbers."""
+        answer = self.ran(network, image_BCHW, when)
         count = len(image_BCHW)
         if not isinstance(answer, Tensor) or answer.shape != (count, self.groups):
             raise self._other_form(answer, count, when)

@@ -24,6 +24,7 @@ from unplug.plugins import (
     AdoptedTrunk,
     AgePredictor,
     OnnxGraph,
+    PictureModel,
     Tap,
     load_checkpoint,
     read_at,
@@ -31,7 +32,7 @@ from unplug.plugins import (
     vectors,
 )
 
-from .first_check import ALIKE, CPU, Asked, built, in_child, load_inner, told
+from .first_check import ALIKE, CPU, Asked, built, in_child, load_inner
 from .onnx_cut import check_file, cut, unknown
 
 PROBE = 991
@@ -128,9 +129,14 @@ def _found(order: TrunkOrder) -> AgePredictor:
     model = _built(adopted, order)
     trunk = cast(AdoptedTrunk, model.eval().network)
     trunk.inner.load_state_dict(inner.state_dict())
-    asked = SimpleNamespace(image_size=order.image_size, groups=tap.channels, network=trunk)
-    Asked(adopted, asked, CPU).answers_each_picture()
+    asked_of(order, trunk, tap.channels).answers_each_picture()
     return model
+
+
+def asked_of(order: TrunkOrder, network: nn.Module, answers: int) -> Asked:
+    """A network of an order, or a part of it, as `check_network` asks one of its own."""
+    model = SimpleNamespace(image_size=order.image_size, groups=answers, network=network)
+    return Asked(order.adopted, model, CPU)
 
 
 def _fill(inner: nn.Module, order: TrunkOrder) -> None:
@@ -146,8 +152,9 @@ def _fill(inner: nn.Module, order: TrunkOrder) -> None:
 def _adopted_before(order: TrunkOrder) -> Any:
     """The model of a checkpoint that `adopt` wrote of the same network."""
     assert order.weights is not None
-    model = load_checkpoint(order.weights, expect="age").model
-    if model.adopted is None or model.adopted.call != order.adopted.call:
+    model = load_checkpoint(order.weights).model
+    adopted = model.adopted if isinstance(model, PictureModel) else None
+    if adopted is None or adopted.call != order.adopted.call:
         why = f"it is a checkpoint of another network than {order.adopted.call}"
         raise InputError(str(order.weights), why, "Give what `unplug adopt` made of this network")
     return model
@@ -180,8 +187,9 @@ def _answers(order: TrunkOrder) -> int:
 @torch.no_grad()
 def _tapped(trunk: AdoptedTrunk, order: TrunkOrder, size: int) -> Tap:
     """Where the features are, by what the network says of some pictures."""
-    inner, what = trunk.inner, f"network {order.adopted.factory}"
-    layer = order.layer
+    asked = asked_of(order, trunk.network, 0)
+    network, what, layer = asked.network, asked.what, order.layer
+    inner = network.inner
     if not layer and order.adopted.package == "timm" and size:
         last = cast(Any, inner).get_classifier()
         names = [name for name, module in inner.named_modules() if module is last and name]
@@ -190,17 +198,10 @@ def _tapped(trunk: AdoptedTrunk, order: TrunkOrder, size: int) -> Tap:
     modules = dict(inner.named_modules())
     if not isinstance(inner, OnnxGraph) and (name not in modules or side not in ("", INPUT)):
         raise unknown(what, "layer", layer, (known for known in modules if known))
-    bright_4111 = torch.linspace(0.25, 1.0, 4)[:, None, None, None]
-    noise = torch.rand(4, 3, order.image_size, order.image_size, generator=_generator())
-    try:
-        seen, says = read_at(inner, trunk.network.given(noise * bright_4111), layer)
-    except InputError:
-        raise
-    except Exception as error:
-        why = f"on pictures of {order.image_size} pixels it raised {told(error)}"
-        raise InputError(what, why, "Check `image_size`") from error
+    image_BCHW = asked.image_BCHW
+    seen, says = asked.ran(lambda given: read_at(inner, network.given(given), layer), image_BCHW)
     features_BF = vectors(seen)
-    if features_BF is None or len(features_BF) != len(noise):
+    if features_BF is None or len(features_BF) != len(image_BCHW):
         shape = list(seen.shape) if isinstance(seen, Tensor) else type(seen).__name__
         why = f"what {layer or 'it answers'} says of 4 pictures is {shape}, no vector each"
         raise InputError(what, why, "Name in `features` a layer after the pooling")
@@ -225,7 +226,3 @@ def _own_answer(says: Any, layer: str, size: int, what: str) -> tuple[int, bool]
     sums_B = says.sum(dim=1)
     likely = bool(says.min() >= 0.0) and bool(((sums_B - 1.0).abs() < ALIKE).all())
     return says.shape[1], not likely
-
-
-def _generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)

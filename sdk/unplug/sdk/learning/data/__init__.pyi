@@ -21,6 +21,7 @@ from .digests import opened as opened
 from .digests import opened_names as opened_names
 from .digests import stored_name as stored_name
 from .folder import write_faces as write_faces
+from .labels import check_labels as check_labels
 from .people import Held as Held
 from .people import held_in_cache as held_in_cache
 from .people import note_people as note_people

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from unplug.core import DataError, InputError, json_sha256, one_line, settled, spoilt_name, tell
 
+from .labels import check_labels
 from .naming import told_of_people
 from .picture_cache import fingerprints, pixels
 from .source import Captioned, Eyes, LeftOut, Listing, Sample, SampleProblem, parse_spec
@@ -137,6 +138,7 @@ def load_dataset(
     show: bool = True,
     tells: bool = True,
     classes: Sequence[str] = (),
+    labelled: Sequence[str] | None = None,
 ) -> Dataset:
     """Loads, decodes and caches the data that a spec names.
 
@@ -148,6 +150,8 @@ def load_dataset(
         show: progress bars, and on standard error what is told of the data.
         tells: False where the caller shows ``told`` itself.
         classes: labels that come first, in this order; none are in the source's.
+        labelled: labels that a classifier is to learn, as `check_labels` knows them; None asks for
+            none.
 
     Returns:
         The data set; ``problems`` lists what cannot be used, ``told`` what one should know of the
@@ -156,6 +160,7 @@ def load_dataset(
     Raises:
         DataError: nothing usable, or unusable samples with ``on_bad="error"``.
         InputError: `size` is too small.
+        DataError, InputError: `labelled` and other labels, before any picture is decoded.
 
     Example:
         >>> len(load_dataset("synth:n=4,subjects=2", 32, show=False))
@@ -165,6 +170,8 @@ def load_dataset(
         raise InputError(f"size {size}", "too small for an image", f"Use {MIN_SIZE} pixels or more")
     source = parse_spec(spec)
     listing = _numbered(source.listing(), classes)
+    if labelled is not None:
+        check_labels(f"data {spec}", listing.samples, listing.classes, labelled)
     prints = _checked_ids(listing.samples, fingerprints(source, listing.samples, show))
     positions = [place for place, content in enumerate(prints) if isinstance(content, bytes)]
     samples = [listing.samples[place] for place in positions]

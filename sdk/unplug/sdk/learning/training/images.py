@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unplug.core import DataError, InputError
-from unplug.sdk.learning.data import Dataset
+from unplug.sdk.learning.data import Dataset, check_labels
 
 from .augment import augment
 from .predictions import ClassPredictions, Predictions
@@ -214,20 +214,17 @@ def to_class_tensors(
     Raises:
         DataError: a sample without a class, or with one that is not among them.
     """
-    labels = [dataset.samples[int(index)].label for index in dataset.indices(ids)]
+    samples = [dataset.samples[int(index)] for index in dataset.indices(ids)]
+    labels = [sample.label for sample in samples]
     if None in labels:
         raise DataError(
             f"data {dataset.spec}",
             f"sample {ids[labels.index(None)]} has no class",
             "A classifier needs labels: use a data spec with classes",
         )
+    check_labels(f"data {dataset.spec}", samples, dataset.classes, classes)
     place = {name: number for number, name in enumerate(classes)}
-    group_N = [place.get(dataset.classes[label], -1) for label in labels if label is not None]
-    if -1 in group_N:
-        first = group_N.index(-1)
-        name = dataset.classes[labels[first] or 0]
-        why = f"sample {ids[first]} has the label {name[:60]!r}, which the model never had"
-        raise DataError(f"data {dataset.spec}", why, "Take it out, or train a model on it")
+    group_N = [place[dataset.classes[label]] for label in labels if label is not None]
     return _resident(
         dataset, ids, np.full(len(ids), np.nan, np.float32), np.array(group_N, np.int64), device
     )

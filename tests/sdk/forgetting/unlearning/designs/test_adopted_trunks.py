@@ -32,6 +32,7 @@ from unplug.plugins import (
 )
 from unplug.sdk import journey
 from unplug.sdk.cli import main
+from unplug.sdk.forgetting.tasks import AgeTask, GroupTask
 from unplug.sdk.forgetting.tasks.onnx_cut import check_file
 from unplug.sdk.forgetting.tasks.trunk_check import check_there
 from unplug.sdk.forgetting.unlearning import ClosedForm, forget
@@ -56,7 +57,7 @@ class Over:
         return forget(self.original, self.personal, ids, method, out, device=CPU, show=False)
 
 
-def adopted(kind: str, folder: Path, consented: Dataset) -> Checkpoint:
+def adopted(kind: str, folder: Path, consented: Dataset, task: Any = "age") -> Checkpoint:
     """A trunk of each kind, with its own answer among the features."""
     how: dict[str, Any] = {"out": folder / "trunk", "trained_on": PUBLIC, "show": False}
     if kind == "onnx":
@@ -69,6 +70,7 @@ def adopted(kind: str, folder: Path, consented: Dataset) -> Checkpoint:
             consented,
             split=split,
             out=folder / "net",
+            task=task,
             epochs=1,
             edges=(0, 18, 100),
             show=False,
@@ -81,10 +83,13 @@ def adopted(kind: str, folder: Path, consented: Dataset) -> Checkpoint:
     return journey.adopt_trunk(name, consented, answer=True, **how)
 
 
-def fitted(trunk: Checkpoint, design: str, personal: Dataset, out: Path) -> Over:
+def fitted(
+    trunk: Checkpoint, design: str, personal: Dataset, out: Path, kind: type[GroupTask] = AgeTask
+) -> Over:
     split, recipe = make_split(personal, seed=0), Recipe(size="adopted", image_size=SIDE)
     form: Any = FORMS[design]
-    original = form.train(personal, split, recipe, out, trunk=trunk, device=CPU, show=False)
+    how: dict[str, Any] = {"trunk": trunk, "device": CPU, "show": False}
+    original = form.train(personal, split, recipe, out, kind=kind, **how)
     return Over(trunk=trunk, original=original, personal=personal)
 
 
@@ -260,6 +265,11 @@ NETWORK = "tests.networks:small"
 def test_a_network_that_is_no_trunk(layer: str, more: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
         asked(NETWORK, layer=layer, **more)
+
+
+def test_a_trunk_of_pictures_of_another_side() -> None:
+    with pytest.raises(InputError, match=r"it raised RuntimeError.* Give `image_size=48`, which"):
+        asked("tests.unusual_networks:OneSize")
 
 
 def test_features_are_named_by_what_comes_out_or_goes_in() -> None:

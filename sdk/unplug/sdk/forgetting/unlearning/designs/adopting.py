@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +31,7 @@ from unplug.sdk.learning.training import (
     check_place,
     describe_device,
     edges_of,
+    to_class_tensors,
     to_tensors,
     trained_words,
 )
@@ -56,9 +58,9 @@ def adopt_trunk(
 
     Args:
         model: a predictor around the trunk, from `check_trunk`; it is changed.
-        dataset: pictures with ages that nobody may withdraw, at the trunk's size: they decide the
-            features' moments and what else a design may learn without asking anybody.
-        recipe: its ``edges`` are the borders of the age groups.
+        dataset: pictures with ages or labels that nobody may withdraw, at the trunk's size: they
+            decide the features' moments and what else a design may learn without asking anybody.
+        recipe: its ``edges`` are the borders of the age groups, where a design is for ages.
         out: checkpoint folder.
         trained_on: the data that the network was trained on, or the words `PUBLIC`.
         seed: the seed of the split of `dataset`.
@@ -68,15 +70,19 @@ def adopt_trunk(
     Raises:
         InputError: features that are no numbers or the same of all pictures, or that another batch
             changes.
-        DataError: a sample without an age, or too few of them.
+        DataError: a sample without an age or label, or too few of them.
         OutputError: the checkpoint cannot be written.
     """
     check_place(out)
-    edges, start = edges_of(dataset, recipe.edges), time.perf_counter()
+    start = time.perf_counter()
     split = make_split(dataset, seed=seed, validation=0.1, test=0.1)
     if len(split.retain) < 2 or not split.validation:
         raise DataError(f"data {dataset.spec}", "they are too few", "Give some hundreds")
-    seen, model = to_tensors(dataset, split.retain, edges, device), model.to(device).eval()
+    model = model.to(device).eval()
+    if dataset.classes and np.isnan(dataset.ages).all():
+        seen = to_class_tensors(dataset, split.retain, dataset.classes, device)
+    else:
+        seen = to_tensors(dataset, split.retain, edges_of(dataset, recipe.edges), device)
     trunk = cast(AdoptedTrunk, model.network)
     mean_C, spread_C = _moments(_what(trunk), pooled(model, seen, show=show))
     trunk.shift_C.copy_(mean_C)
@@ -89,6 +95,7 @@ def adopt_trunk(
         "schema": RECORD_SCHEMA,
         "role": "trunk",
         "data": dataset.facts,
+        "labels": list(dataset.classes),
         "split": keyed(split).to_dict(),
         "recipe": recipe.to_dict(),
         "seed": seed,

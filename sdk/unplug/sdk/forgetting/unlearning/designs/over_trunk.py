@@ -31,7 +31,7 @@ from unplug.plugins import (
     save_checkpoint,
 )
 from unplug.sdk.drawing.inference import GRIDS
-from unplug.sdk.forgetting.tasks import AgeTask, GroupTask, group_centers
+from unplug.sdk.forgetting.tasks import AgeTask, GroupTask
 from unplug.sdk.learning.data import (
     Dataset,
     Split,
@@ -47,13 +47,11 @@ from unplug.sdk.learning.training import (
     Recipe,
     check_place,
     describe_device,
-    edges_of,
     model_card,
     predict,
     recipe_of,
     split_of,
     summarize,
-    to_tensors,
 )
 
 from ..budget import Cost, RetrainCost, summary
@@ -198,8 +196,8 @@ class OverTrunk(ABC, Generic[K]):
                 `out`.
             out: checkpoint folder.
             kind: the task that the model is for.
-            trunk: an ordinary model of the task, or for ages one of `adopt_trunk`; None trains one
-                on `trunk_data`.
+            trunk: an ordinary model of the task, or one of `adopt_trunk`; None trains one on
+                `trunk_data`.
             trunk_data: the data that the trunk was trained on, with nobody of `dataset`; None loads
                 the data that the trunk's record names.
             seed: the seed of everything random, and of a trunk that is trained here.
@@ -234,7 +232,7 @@ class OverTrunk(ABC, Generic[K]):
             "data": dataset.facts,
             **({"labels": list(dataset.classes)} if isinstance(model, Classifier) else {}),
             "split": keyed(split).to_dict(),
-            "recipe": recipe_of(trunk).to_dict(),
+            "recipe": _recipe(kind, trunk).to_dict(),
             "seed": seed,
             "design": {"name": self.name, "settings": asdict(self), **facts},
             "cost": cost.record(device),
@@ -439,28 +437,34 @@ def _over(
     """A predictor with `width` features over a trunk's weights; `CheckpointError` of other models."""
     given = trunk.model
     made: dict[str, Any] = {"size": given.size, "image_size": given.image_size}
-    ours = trunk.model_type == kind.model_type and given.lift is None and given.network is None
-    if ours:
+    task, split = None, None
+    if trunk.model_type == kind.model_type and given.lift is None and given.network is None:
         made |= given.answers()
-    elif kind is AgeTask and trunk.model_type == "age-trunk" and given.adopted is not None:
-        edges = edges_of(trunk_data, recipe_of(trunk).edges)
+    elif trunk.model_type == "age-trunk" and given.adopted is not None:
         split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
-        seen = to_tensors(trunk_data, split.retain, edges, torch.device("cpu"))
-        centers = group_centers(seen.age_N, seen.group_N, edges)
-        made |= {"network": given.adopted.to_dict(), "age_edges": edges, "age_centers": centers}
+        task = kind.of_data(_recipe(kind, trunk), trunk_data, split)
+        made |= {"network": given.adopted.to_dict(), **task.answers}
     else:
-        fix = f"Give {kind.called} of our sizes that was trained without a design"
-        if kind is AgeTask:
-            fix += ", or what `unplug adopt --trunk` made"
+        fix = (
+            f"Give {kind.called} of our sizes that was trained without a design, or what `unplug "
+            "adopt --trunk` made"
+        )
         raise CheckpointError(str(trunk.path), "it cannot be a trunk", fix)
     model_of: Any = Classifier if kind.model_type == Classifier.model_type else AgePredictor
     model: PictureModel = model_of(**made, random_features=width).eval()
+    if task is not None and split is not None:
+        task.refresh(model, task.sets(trunk_data, split, torch.device("cpu")).train)
     weights = model.state_dict()
     own = ("lift.", "classifier.", "age_centers")
     over = {name: weights[name] for name in weights if name.startswith(own)}
     theirs = {name: value for name, value in given.state_dict().items() if name in weights}
     model.load_state_dict({**theirs, **over})
     return model
+
+
+def _recipe(kind: type[GroupTask], trunk: Checkpoint) -> Recipe:
+    """The trunk's, as the task has it: an adopted one serves ages and labels."""
+    return replace(recipe_of(trunk), **kind.defaults)
 
 
 def _saved(

@@ -20,7 +20,8 @@ class ImageFolderSource(FolderSource):
             if len(parts := path.relative_to(self.root).parts) > 1
         }
         classes = tuple(sorted(set(folders.values())))
+        place = {name: number for number, name in enumerate(classes)}
         for path in listed.files:
-            label = classes.index(folders[path]) if path in folders else None
+            label = place[folders[path]] if path in folders else None
             listed.samples.append(Sample(id=listed.name(path), payload=path, label=label))
         return self.of(listed, classes=classes)

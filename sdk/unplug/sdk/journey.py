@@ -70,8 +70,8 @@ def train(
         out: checkpoint folder to write.
         task: "age", or "classes" for the labels of the data.
         forgettable: a design, see ``unplug list designs``; None trains an ordinary model.
-        trunk: the trunk of a design: a model of the task that never saw personal data; None trains
-            one on `trunk_data`.
+        trunk: the trunk of a design: a model of the task that never saw personal data, or what
+            `adopt_trunk` made; None trains one on `trunk_data`.
         trunk_data: the data that a design's trunk was trained on; None reads the data that the
             trunk's record names.
         design: settings of the design, fields of `unplug.sdk.forgetting.unlearning.ClosedForm` or

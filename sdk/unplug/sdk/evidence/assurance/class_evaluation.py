@@ -134,7 +134,7 @@ class ClassEvaluation:
 
     @property
     def seen(self) -> str:
-        """Whom it asked about, in words."""
+        """The pictures in words, with the people where they are fewer."""
         pictures = counted(self.pictures, "picture")
         if self.units == "pictures":
             return pictures

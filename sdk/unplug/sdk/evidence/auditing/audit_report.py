@@ -300,7 +300,7 @@ class OutputDistance:
 
     Args:
         years: |expected age - the other's|; null for models without ages.
-        answers: of those |loss - the other's|, or of classifiers the probability's.
+        answers: |loss - the other's| of such models, or the true class's probability of classifiers.
         variation: total variation between the two distributions over age groups, 0 to 1; for models
             without groups
             |exp(-loss) - the other's|.

@@ -33,7 +33,8 @@ def check_labels(
         fix = "Give imagefolder:, cifar10:, or csv: with a column label"
         raise DataError(where, "its pictures have no labels", fix)
     if known:
-        had = {None, *(number for number, name in names.items() if name in set(known))}
+        theirs = set(known)
+        had = {None, *(number for number, name in names.items() if name in theirs)}
         for sample in samples:
             if sample.label not in had:
                 name = classes[sample.label or 0][:60]

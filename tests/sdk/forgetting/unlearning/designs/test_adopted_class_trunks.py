@@ -111,6 +111,22 @@ def test_labels_that_the_trunks_data_lack(trunk: Checkpoint, folder: Path, tmp_p
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.long
+def test_a_classifier_that_was_adopted_becomes_a_trunk(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its checkpoint, with its own answer among the features."""
+    monkeypatch.chdir(tmp_path)
+    adopt = f"adopt tests.networks:small --argument groups=3 --pixels {SIDE}"
+    adopt += f" --data imagefolder:{folder}/agreed"
+    said(f"{adopt} --classes --epochs 1 --out net")
+    more = f"--weights net --features features --answer --trained-on imagefolder:{folder}/agreed"
+    assert said(f"{adopt} --trunk {more} --out trunk")["features"] == 16 + 6
+    train = f"train classes --data imagefolder:{folder}/pictures --forgettable closed-form"
+    assert said(f"{train} --trunk trunk --out model")["metrics"]["train"]["n"] == 30
+    assert "in it too" in refused(f"{train} --trunk trunk --out x".replace("pictures", "agreed"))
+
+
 def test_the_command_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trunk = adopted("onnx", tmp_path, read(folder / "agreed"))

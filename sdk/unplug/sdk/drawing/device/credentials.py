@@ -1,7 +1,7 @@
-"""Content Credentials (C2PA): a signed manifest in a picture, which says that a model drew it, and which.
+"""Content Credentials (C2PA): a signed manifest in a picture that says that a model drew it, and which.
 
-A reader checks it without unplug, and sees when a pixel was changed. Anyone can strip it. A key that a certificate authority of C2PA's trust list did not certify is valid
-and not trusted.
+A reader checks it without unplug, and sees when a pixel was changed. Anyone can strip it. A key that
+no authority of C2PA's trust list certified is valid, and not trusted.
 
 Reference: C2PA Technical Specification 2.2, "Assertions" and "Digital Signatures".
 """

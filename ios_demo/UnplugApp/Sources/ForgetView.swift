@@ -36,7 +36,10 @@ struct ForgetView: View {
               VStack(alignment: .leading) {
                 Text(row.title).font(.headline)
                 Text(row.change.text)
-                Button("Remove", role: .destructive) { Task { await screen.remove(row.id) } }.accessibilityHint(Text(row.title))
+                // Bordered: a plain button takes the whole row for itself.
+                Button("Remove", role: .destructive) { Task { await screen.remove(row.id) } }
+                  .buttonStyle(.bordered)
+                  .accessibilityHint(Text(row.title))
               }
             }
             if shown.rows.count > 1 { Button("Remove all", role: .destructive) { Task { await screen.removeAll() } } }

@@ -194,6 +194,7 @@ test("over, under or unsure at an age", () => {
   assert.equal(answered({ over_from: 0.9, under_to: 0.1 }, NaN), "unsure");
 });
 
+/** A case of tests/vectors/family-choice.json. */
 interface Family {
   what: string;
   members: Member[];

@@ -93,6 +93,7 @@ public class Bundle private constructor(
 
     public companion object {
         private const val MAX_REPORT = 64L shl 20
+
         /**
          * Verifies a bundle and reads what the app uses of it.
          *

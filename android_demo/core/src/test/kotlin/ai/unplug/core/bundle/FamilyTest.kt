@@ -17,8 +17,7 @@ import org.junit.jupiter.api.Test
 class FamilyTest {
     private val vectors = Vectors.json("family-choice.json")
 
-    private fun chosen(case: Json): Member =
-        chooseMember(case["members"].items.map { Member(it["name"].string, (it["latency_ms"] as? Json.Num)?.value) }, case["budget_ms"].double)
+    private fun chosen(case: Json): Member = chooseMember(case["members"].items.map { Member(it["name"].string, (it["latency_ms"] as? Json.Num)?.value) }, case["budget_ms"].double)
 
     @Test
     fun `the first that fits is taken`() {

@@ -16,10 +16,10 @@ import ai.unplug.core.double
 import ai.unplug.core.doubles
 import ai.unplug.core.floats
 import ai.unplug.core.get
-import ai.unplug.core.items
 import ai.unplug.core.head.HeadFolder
 import ai.unplug.core.head.OwnHead
 import ai.unplug.core.head.Trunk
+import ai.unplug.core.items
 import ai.unplug.core.picture
 import ai.unplug.core.picture.Eyes
 import ai.unplug.core.picture.Point

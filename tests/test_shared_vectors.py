@@ -16,6 +16,7 @@ PYTHON = {
     "bundles": "tests/sdk/trust/bundle/test_vectors.py",
     "decision": "tests/sdk/drawing/inference/test_decision_vectors.py",
     "faces": "tests/sdk/drawing/inference/test_alignment.py",
+    "family-choice.json": "tests/sdk/drawing/inference/test_family.py",
     "head": "tests/sdk/drawing/inference/test_head.py",
     "hostile": "tests/test_hostile.py",
     "loop": "tests/test_app_vectors.py",
@@ -61,7 +62,7 @@ ROWS = dict(rows())
 
 
 def units() -> set[str]:
-    """Every folder; of `app`, which is of many kinds, what lies in it."""
+    """Every folder and file; of `app`, which is of many kinds, what lies in it."""
     folders = {
         path.name for path in VECTORS.iterdir() if path.is_dir() and not path.name.startswith("_")
     }
@@ -70,7 +71,8 @@ def units() -> set[str]:
         for path in (VECTORS / "app").iterdir()
         if path.suffix == ".json" or path.is_dir()
     }
-    return folders - {"app"} | {name for name in inner if not name.endswith("__pycache__")}
+    files = {path.name for path in VECTORS.glob("*.json")}
+    return files | folders - {"app"} | {name for name in inner if not name.endswith("__pycache__")}
 
 
 def test_every_folder_is_a_row() -> None:

@@ -3,7 +3,7 @@ import PhotosUI
 import SwiftUI
 import UnplugCore
 
-/// Takes a photograph and shows an age; what was forgotten and its papers are one tap away.
+/// Takes a photograph and shows an age or a label; what was forgotten and its papers are one tap away.
 struct AgeView: View {
   @Bindable var screen: AgeScreen
   let bundle: BundleScreen
@@ -32,7 +32,7 @@ struct AgeView: View {
         }
         .padding()
       }
-      .navigationTitle("Age")
+      .navigationTitle("Predict")
     }
     .onChange(of: chosen) { _, item in
       guard let item else { return }
@@ -78,21 +78,21 @@ struct AgeView: View {
 }
 
 struct AnswerView: View {
-  let answer: AgeAnswer
+  let answer: Answer
 
   var body: some View {
     VStack(alignment: .leading, spacing: 8) {
-      Text("\(Int(answer.years.rounded())) years").font(.largeTitle)
+      Text(answer.headline).font(.largeTitle)
       if let said = answer.said { Text(said).font(.title2) }
       if let held = answer.held { Text(held).font(.footnote).foregroundStyle(.secondary) }
-      ForEach(answer.groups) { group in
+      ForEach(answer.shares) { share in
         VStack(alignment: .leading) {
-          Text(group.name).font(.caption)
-          ProgressView(value: group.probability)
+          Text(share.name).font(.caption)
+          ProgressView(value: share.probability)
         }
         .accessibilityElement(children: .ignore)
-        .accessibilityLabel(Text("\(group.name) years"))
-        .accessibilityValue(Text("\(Int((100 * group.probability).rounded())) percent"))
+        .accessibilityLabel(Text(answer.years == nil ? share.name : "\(share.name) years"))
+        .accessibilityValue(Text("\(share.percent) percent"))
       }
     }
   }

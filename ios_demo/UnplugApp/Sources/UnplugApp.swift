@@ -4,7 +4,7 @@ import UIKit
 import UnplugCore
 import UnplugCoreML
 
-/// Four screens over one bundle; or, with `--benchmark FOLDER`, a benchmark without any.
+/// Five screens; or, with `--benchmark FOLDER`, a benchmark without any.
 @main
 struct UnplugApp: App {
   @State private var model = AppModel()
@@ -15,8 +15,9 @@ struct UnplugApp: App {
         HeadlessView(text: benchmark).task { await model.measure() }
       } else {
         TabView {
-          AgeView(screen: model.age, bundle: model.bundle).tabItem { Label("Age", systemImage: "face.smiling") }
+          AgeView(screen: model.age, bundle: model.bundle).tabItem { Label("Predict", systemImage: "face.smiling") }
           DrawView(screen: model.draw).tabItem { Label("Draw", systemImage: "paintbrush") }
+          ForgetView(screen: model.forget, bundle: model.bundle).tabItem { Label("Forget me", systemImage: "person.badge.minus") }
           BenchView(screen: model.bench, bundle: model.bundle).tabItem { Label("Benchmark", systemImage: "speedometer") }
           BundleView(screen: model.bundle).tabItem { Label("Bundle", systemImage: "shippingbox") }
         }
@@ -34,6 +35,7 @@ final class AppModel {
   let bundle: BundleScreen
   let age: AgeScreen
   let draw: DrawScreen
+  let forget: ForgetScreen
   let bench: BenchScreen
   /// The line that a headless benchmark shows; nothing where none was asked for.
   private(set) var headless: String?
@@ -46,6 +48,7 @@ final class AppModel {
     bundle = BundleScreen(DefaultsMemory(), home: support.appendingPathComponent("bundle"))
     age = AgeScreen(openers: openers, finder: finder, decoder: decoder, folder: caches.appendingPathComponent("models"))
     draw = DrawScreen(openers: openers, finder: finder, decoder: decoder, memory: DefaultsMemory())
+    forget = ForgetScreen(openers: openers, finder: finder, decoder: decoder, home: support.appendingPathComponent("own/head"))
     bench = BenchScreen(openers: openers, folder: caches.appendingPathComponent("benchmark")) { PhonePlatform() }
     let container = URL.documentsDirectory.deletingLastPathComponent()
     do {

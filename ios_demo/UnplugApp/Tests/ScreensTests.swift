@@ -31,16 +31,17 @@ final class ScreensTests: XCTestCase {
     XCTAssertNil(model.headless, "no launch argument asks for a benchmark")
     show(AgeView(screen: model.age, bundle: model.bundle))
     show(DrawView(screen: model.draw))
+    show(ForgetView(screen: model.forget, bundle: model.bundle))
     show(BenchView(screen: model.bench, bundle: model.bundle))
     show(BundleView(screen: model.bundle))
     show(HeadlessView(text: "The benchmark runs; keep this app in front."))
-    show(FailureView(text: "The age: no bundle is open. Open one first."))
+    show(FailureView(text: "The prediction: no bundle is open. Open one first."))
   }
 
   func testWhatGoesWrongIsOnScreen() async {
     let model = AppModel()
     await model.age.look(at: nil, nil)
-    XCTAssertEqual(model.age.state, .failed("The age: no bundle is open. Open one first."))
+    XCTAssertEqual(model.age.state, .failed("The prediction: no bundle is open. Open one first."))
     show(AgeView(screen: model.age, bundle: model.bundle))
     await model.draw.draw()
     guard case .failed = model.draw.state else { return XCTFail("\(model.draw.state)") }

@@ -4,7 +4,8 @@ app gets one.
 ``bundle.json`` is of the form of ``tests/vectors/bundles``, its verdict ``valid``, and has beside
 it an answer of Python's: a picture and the outputs of the bundle's file for it. ``aligned.json`` is
 the same model in a bundle that says where eyes go and carries a decision: an app goes the whole
-way, from a photograph and its eyes to over, under or unsure. ``generator/signed.json`` is what a
+way, from a photograph and its eyes to over, under or unsure. ``labelled.json`` has a classifier in
+its place. ``generator/signed.json`` is what a
 signer puts beside the files of that folder.
 """
 
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 from tests.vectors.bundles.make import case
-from tests.vectors.bundles.recipe import GENERATOR, Recipe
+from tests.vectors.bundles.recipe import GENERATOR, Recipe, put
 from tests.vectors.bundles.recipe import generator as base
 from tests.vectors.decision.make import record
 
@@ -26,12 +28,12 @@ from unplug.core import Array
 from unplug.export import vector_bytes, vector_name, vectors_index
 from unplug.sdk.drawing.conditions import scaled
 from unplug.sdk.drawing.inference import Frame, align, face_problem
-from unplug.sdk.drawing.inference.answer import age_rows
+from unplug.sdk.drawing.inference.answer import age_rows, class_rows
 from unplug.sdk.drawing.inference.decision import Decision
 from unplug.sdk.learning.data import square
 
 from .make import noise
-from .networks import EDGES, SIDE, SPECS, WEIGHTS, write
+from .networks import CLASSES, EDGES, SIDE, SPECS, WEIGHTS, write
 
 HERE = Path(__file__).parent
 PICTURE = (48, 36, 300)
@@ -118,10 +120,20 @@ def photograph() -> dict[str, Any]:
     }
 
 
-def content(folder: Path) -> tuple[Path, dict[str, bytes]]:
+def labelled_manifest(value: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of a classifier."""
+    return {
+        **manifest(value),
+        "model_type": "classes",
+        "iospec": json.loads(json.dumps(SPECS["classes"].to_dict())),
+        "postprocessing": {"classes": list(CLASSES), "unit": "probability"},
+    }
+
+
+def content(folder: Path, kind: str = "age") -> tuple[Path, dict[str, bytes]]:
     """The model, and all files of a bundle of it but those of the signer."""
-    own = SPECS["age"]
-    path = write(folder, "age", "artifacts")
+    own = SPECS[kind]
+    path = write(folder, kind, "artifacts")
     found = {f"artifacts/{item.name}": item.read_bytes() for item in path.parent.iterdir()}
     drawn = np.random.default_rng(5).uniform(0, 1, (2, *own.inputs[0].shape[1:])).astype(np.float32)
     for sample in range(2):
@@ -130,7 +142,7 @@ def content(folder: Path) -> tuple[Path, dict[str, bytes]]:
             found[f"test_vectors/{vector_name(sample, name)}"] = vector_bytes(value)
     found["test_vectors/vectors.json"] = json.dumps(vectors_index(own, 2)).encode()
     found |= {
-        "README.md": b"# A tiny age model\n",
+        "README.md": f"# A tiny {kind} model\n".encode(),
         "reports/audit.json": b'{"schema": "unplug-audit/1"}\n',
     }
     return path, dict(sorted(found.items()))
@@ -138,8 +150,6 @@ def content(folder: Path) -> tuple[Path, dict[str, bytes]]:
 
 def made() -> dict[str, Any]:
     """The bundle and the answer."""
-    from PIL import Image
-
     own, shown = SPECS["age"], Image.fromarray(noise(*PICTURE))
     with tempfile.TemporaryDirectory() as folder:
         path, files = content(Path(folder))
@@ -175,6 +185,24 @@ def aligned() -> dict[str, Any]:
     }
 
 
+def labelled() -> dict[str, Any]:
+    """The bundle of a classifier, and the labels of the photograph."""
+    shown = square(Image.fromarray(noise(*PICTURE)), SIDE)
+    with tempfile.TemporaryDirectory() as folder:
+        path, files = content(Path(folder), "classes")
+        outputs = run(path, scaled(shown[None], SPECS["classes"].inputs[0]))
+    (row,) = class_rows(outputs["logits"], CLASSES)
+    recipe = Recipe(
+        content=files, manifest=labelled_manifest, publication=put("name", to="animals")
+    )
+    return {
+        "what": "a bundle with a classifier in it",
+        **case("valid", recipe.files()),
+        "picture": photograph(),
+        "labels": [[one["label"], one["probability"]] for one in row["labels"]],
+    }
+
+
 def signature() -> dict[str, Any]:
     """Manifest and signature of the generator that lies in a folder of its own, valid beside it."""
     folder = HERE / "generator"
@@ -188,7 +216,12 @@ def signature() -> dict[str, Any]:
     }
 
 
-MADE = {"bundle.json": made, "aligned.json": aligned, "generator/signed.json": signature}
+MADE = {
+    "bundle.json": made,
+    "aligned.json": aligned,
+    "labelled.json": labelled,
+    "generator/signed.json": signature,
+}
 
 
 def text(name: str) -> str:

@@ -4,7 +4,7 @@ functions.
 ``pictures.json``: centre squares and boxes of pictures (Pillow's bilinear filter) and the tensors
 that networks get; ``faces.json``: line drawings of face landmarks (MediaPipe's drawing utilities,
 OpenCV's lines), by the SHA-256 of their pixels, and the boxes that age models look at;
-``ages.json``: outputs to answers; ``statistics.json``: of latencies and of parity;
+``ages.json`` and ``labels.json``: outputs to answers; ``statistics.json``: of latencies and of parity;
 ``numbers.json``: doubles in the spelling of RFC 8785. `generator` and `bundle` beside this file
 make networks, `bench` a plan.
 """
@@ -39,7 +39,7 @@ from unplug.plugins.conditions.face_landmark import FaceLandmark, face_lines
 from unplug.plugins.conditions.lines import DrawnFigure, draw
 from unplug.plugins.conditions.picture import square_window
 from unplug.sdk.drawing.conditions import scaled
-from unplug.sdk.drawing.inference.answer import age_rows
+from unplug.sdk.drawing.inference.answer import age_rows, class_rows
 from unplug.sdk.drawing.inference.crop import face_box
 from unplug.sdk.learning.data import square
 
@@ -211,6 +211,23 @@ def ages() -> dict[str, Any]:
     return {"edges": list(edges), "cases": cases}
 
 
+def labels() -> dict[str, Any]:
+    """Outputs of a classifier and what is said of them: equal scores stay in their order."""
+    rng = np.random.default_rng(SEED + 1)
+    names = ["bird", "cat", "chien", "dog", "Eule", "fish", "猫"]
+    logits = (rng.normal(size=(4, len(names))) * 3).astype(np.float32)
+    logits[3] = [-1, 90, 90, -90, 2, 2, 2]
+    said = [
+        [[one["label"], one["probability"]] for one in row["labels"]]
+        for row in class_rows(logits, names)
+    ]
+    cases = [
+        {"logits": given.astype(float).tolist(), "labels": found}
+        for given, found in zip(logits, said, strict=True)
+    ]
+    return {"classes": names, "tolerance": 1e-12, "cases": cases}
+
+
 def statistics() -> dict[str, Any]:
     """Of runs that are even, drift, have outliers, are many, or of one alone; and of cold starts."""
     rng = np.random.default_rng(SEED)
@@ -302,6 +319,7 @@ MADE = {
     "pictures.json": pictures,
     "faces.json": faces,
     "ages.json": ages,
+    "labels.json": labels,
     "statistics.json": statistics,
     "numbers.json": numbers,
 }

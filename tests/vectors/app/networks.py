@@ -27,6 +27,7 @@ TOKENS, VOCABULARY, WIDTH, SIDE, LATENT = (
 )
 RESIDUAL = "adapter_res_samples_00"
 EDGES = (0.0, 13.0, 18.0, 60.0)
+CLASSES = ("cat", "dog", "golden eagle", "猫")
 WEIGHTS = "5" * 64
 """Stands for the checkpoint's hash in cards: nothing was exported."""
 
@@ -75,12 +76,20 @@ SPECS["unguided_unet"] = IOSpec(
     outputs=SPECS["unet"].outputs[:1],
 )
 """Asked about the prompt alone, as the UNet of a base that draws without guidance."""
+SPECS["age-trunk"] = IOSpec(
+    inputs=SPECS["age"].inputs, outputs=(spec("features", 1, 6, layout="NC"),)
+)
+SPECS["classes"] = IOSpec(
+    inputs=SPECS["age"].inputs, outputs=(spec("logits", 1, len(CLASSES), layout="NC"),)
+)
 TYPES = {
     "text_encoder": "text_encoder",
     "unet": "guided_unet",
     "decoder": "decoder",
     "plugins.canny": "plugin",
     "age": "age",
+    "age-trunk": "age-trunk",
+    "classes": "classes",
     "slotted_unet": "slotted_unet",
     "unguided_unet": "unet",
 }
@@ -162,18 +171,27 @@ def nodes_of(name: str, weight: Any) -> list[Node]:
                 {"strides": [8, 8]},
             )
         ]
-    return [
+    flat = "features" if name == "age-trunk" else "flat"
+    seen: list[Node] = [
         ("Conv", ["image", weight(6, 3, 3, 3), weight(6)], "seen", {"strides": [2, 2]}),
         ("Relu", ["seen"], "kept", {}),
         ("GlobalAveragePool", ["kept"], "pooled", {}),
-        ("Flatten", ["pooled"], "flat", {}),
+        ("Flatten", ["pooled"], flat, {}),
+    ]
+    if name == "age-trunk":
+        return seen
+    if name == "classes":
+        scored = weight(6, len(CLASSES), scale=4.0), weight(len(CLASSES))
+        return [*seen, ("Gemm", ["flat", *scored], "logits", {})]
+    return [
+        *seen,
         ("Gemm", ["flat", weight(6, 3, scale=4.0), weight(3)], "age_logits", {}),
         ("Softmax", ["age_logits"], "odds", {"axis": 1}),
         ("MatMul", ["odds", "centers"], "expected_age", {}),
     ]
 
 
-def write(folder: Path, name: str, place: str) -> Path:
+def write(folder: Path, name: str, place: str, *, checkpoint: str = WEIGHTS) -> Path:
     """A network with its card; the same bytes every time."""
     rng = np.random.default_rng([20261124, list(SPECS).index(name)])
     constants: dict[str, Any] = {
@@ -215,7 +233,9 @@ def write(folder: Path, name: str, place: str) -> Path:
     path = folder / place / f"{TYPES[name]}.fp32.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
     save(model, str(path))
-    config = {"age_edges": list(EDGES)} if name == "age" else {}
+    config = {"age": {"age_edges": list(EDGES)}, "classes": {"classes": list(CLASSES)}}.get(
+        name, {}
+    )
     card = Card(
         target="onnx",
         precision="fp32",
@@ -225,7 +245,7 @@ def write(folder: Path, name: str, place: str) -> Path:
         model_type=TYPES[name],
         iospec=spec_of,
         config=config,
-        checkpoint_sha256=WEIGHTS,
+        checkpoint_sha256=checkpoint,
         flops=None,
         versions={},
         seconds=0.0,

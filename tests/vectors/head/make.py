@@ -3,7 +3,9 @@ implementation repeats.
 
 ``start.safetensors`` is a head that ten made-up pictures are in, ``steps.json`` what is added and
 removed with the commitment of each, ``end.safetensors`` what must be left, byte for byte in its
-tensors, and the JSON's last part what it then answers.
+tensors, and the JSON's last part what it then answers. ``own.json`` is its owner's picture, that of
+``app/bundle.json``, through the tiny trunk beside it, and what the head says of it before and after
+it was added.
 """
 
 from __future__ import annotations
@@ -13,11 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
+from tests.vectors.app.bundle import PICTURE, run
+from tests.vectors.app.make import noise
+from tests.vectors.app.networks import SIDE, SPECS, write
 
+from unplug.sdk.drawing.conditions import scaled
 from unplug.sdk.drawing.inference import DeviceHead, HeadFacts, load_head
+from unplug.sdk.learning.data import square
 
 HERE = Path(__file__).parent
 CHANNELS, FEATURES, GROUPS = 6, 8, 3
+AGE = 31.0
 TOLERANCE = 1e-9
 """Of weights and answers, relative to the largest: two solvers of the same well-conditioned
 equations in float64.
@@ -89,6 +98,22 @@ def main() -> None:
         "expected_age": said["expected_age"].tolist(),
     }
     (HERE / "steps.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    trunk = write(HERE, "age-trunk", "", checkpoint=empty.facts.trunk_sha256)
+    own = json.dumps(owned(trunk), indent=1)
+    (HERE / "own.json").write_text(own + "\n", encoding="utf-8")
+
+
+def owned(trunk: Path) -> dict[str, Any]:
+    """What the first head says of its owner's picture, without it and with it."""
+    seen = scaled(
+        square(Image.fromarray(noise(*PICTURE)), SIDE)[None], SPECS["age-trunk"].inputs[0]
+    )
+    pooled_C, start = run(trunk, seen)["features"][0], load_head(HERE / "start.safetensors")
+    before, now = (
+        float(head.answer(pooled_C[None])["expected_age"][0, 0])
+        for head in (start, start.add("me-1", pooled_C, AGE))
+    )
+    return {"features": pooled_C.tolist(), "age": AGE, "before": before, "now": now}
 
 
 if __name__ == "__main__":

@@ -4,12 +4,20 @@ import XCTest
 
 @testable import UnplugCore
 
+func picture(_ item: Json) throws -> Picture {
+  Picture(width: try item.whole("width"), height: try item.whole("height"), rgb: try item.data("rgb"))
+}
+
+/// Skips where no library is named.
+func onnx() throws -> OnnxOpener {
+  guard let library = ProcessInfo.processInfo.environment["UNPLUG_ORT"], !library.isEmpty else {
+    throw XCTSkip("UNPLUG_ORT names no libonnxruntime")
+  }
+  return try OnnxOpener(library: library)
+}
+
 /// tests/vectors/app: what an app computes around a model, and whole networks where ONNX Runtime is here (`UNPLUG_ORT`).
 final class AppVectorsTests: XCTestCase, @unchecked Sendable {
-  private func picture(_ item: Json) throws -> Picture {
-    Picture(width: try item.whole("width"), height: try item.whole("height"), rgb: try item.data("rgb"))
-  }
-
   private func packed(_ item: Json, _ key: ExactText) throws -> [Float] {
     UInt32.read(try item.data(key)[...]).map { Float(bitPattern: $0) }
   }
@@ -184,13 +192,6 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     XCTAssertEqual(try partial[0].items("reasons")[0].string, "1 of 3 cold starts were timed: the rest is to come")
   }
 
-  private func onnx() throws -> OnnxOpener {
-    guard let library = ProcessInfo.processInfo.environment["UNPLUG_ORT"], !library.isEmpty else {
-      throw XCTSkip("UNPLUG_ORT names no libonnxruntime")
-    }
-    return try OnnxOpener(library: library)
-  }
-
   /// A generator among the vectors, its ONNX files opened, and what Python drew with them.
   private func tiny(_ name: String) throws -> (Generator, [String: any Engine], Json) {
     let opener = try onnx()
@@ -321,8 +322,8 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     let age = AgeScreen(openers: [opener], finder: Faces(found: []), decoder: decoder, folder: models)
     await age.look(at: jpeg, screen.bundle)
     guard case .answer(let answer) = age.state else { return XCTFail("\(age.state)") }
-    assertNear([answer.years], [try item.number("expected_age")], absolute: 1e-4, "years")
-    XCTAssertEqual(answer.groups.count, 3)
+    assertNear([try XCTUnwrap(answer.years)], [try item.number("expected_age")], absolute: 1e-4, "years")
+    XCTAssertEqual(answer.shares.count, 3)
     XCTAssertNil(answer.decision)
     XCTAssertEqual(age.note, "This bundle does not say where the eyes belong, so the model saw the centre square.")
     XCTAssertNotNil(age.seen)
@@ -335,6 +336,45 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     XCTAssertEqual(bench.points.count, 6)
     XCTAssertEqual(bench.thermal, "nominal")
     XCTAssertFalse(FileManager.default.fileExists(atPath: folder.path))
+  }
+
+  /// A classifier's bundle: a label and its probability, and nothing of ages.
+  @MainActor func testAPhotographGetsALabel() async throws {
+    let (opener, item) = (try onnx(), try vectorJson("app/labelled.json"))
+    let (bundle, photograph) = (try verified("app/labelled.json"), try picture(item.at("picture")))
+    let facts = PhotographFacts(width: photograph.width, height: photograph.height, orientation: 1)
+    let models = temporary()
+    defer { try? FileManager.default.removeItem(at: models) }
+    let decoder = MadeUp(found: facts, stored: photograph)
+    let screen = AgeScreen(openers: [opener], finder: Faces(found: []), decoder: decoder, folder: models)
+    await screen.look(at: jpeg, bundle)
+    guard case .answer(let answer) = screen.state else { return XCTFail("\(screen.state)") }
+    try assertLabels(answer, item.items("labels"), absolute: 1e-5)
+    XCTAssertEqual(answer.headline, "\(answer.shares[0].name), \(answer.shares[0].percent) %")
+    XCTAssertNil(screen.note ?? answer.said ?? answer.held)
+  }
+
+  private func assertLabels(_ answer: Answer, _ wanted: [Json], absolute: Double) throws {
+    XCTAssertEqual(answer.shares.map(\.name), wanted.map { $0.list?[0].string })
+    assertNear(answer.shares.map(\.probability), try wanted.map { try XCTUnwrap($0.list?[1].double) }, absolute: absolute, "labels")
+    XCTAssertNil(answer.years)
+  }
+
+  func testLabels() throws {
+    let file = try vectorJson("app/labels.json")
+    let signed = try XCTUnwrap(verified("app/labelled.json").manifest.object)
+    func predictor(_ classes: Json) throws -> Predictor {
+      try Predictor(manifest: .object(signed.merging(["postprocessing": .object(["classes": classes])]) { $1 }))
+    }
+    let known = try predictor(file.at("classes"))
+    for item in try file.items("cases") {
+      let answer = try known.answer(["logits": .floats(item.floats("logits"))], file: "")
+      try assertLabels(answer, item.items("labels"), absolute: file.number("tolerance"))
+    }
+    for wrong: [Float] in [[1, 2], [.nan, 0, 0, 0, 0, 0, 0]] {
+      XCTAssertThrowsError(try known.answer(["logits": .floats(wrong)], file: ""))
+    }
+    XCTAssertThrowsError(try predictor(.list([.number(1)])).answer(["logits": .floats([0])], file: ""))
   }
 
   /// A bundle that says where the eyes belong and decides: from a photograph and its eyes to over, under or unsure.
@@ -353,7 +393,7 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     let age = AgeScreen(openers: [opener], finder: finder, decoder: decoder, folder: models)
     await age.look(at: jpeg, bundle)
     guard case .answer(let answer) = age.state else { return XCTFail("\(age.state)") }
-    assertNear([answer.years], [try item.number("expected_age")], absolute: 1e-4, "years")
+    assertNear([try XCTUnwrap(answer.years)], [try item.number("expected_age")], absolute: 1e-4, "years")
     XCTAssertEqual(answer.decision?.rawValue, try item.at("decision").words("answer"))
     XCTAssertEqual(answer.said, "Under 18")
     XCTAssertTrue(try XCTUnwrap(answer.held).hasSuffix("(95 % confidence)."))

@@ -96,7 +96,7 @@ final class BadInputTests: XCTestCase, @unchecked Sendable {
     await screen.look(at: jpeg, bundle)
     XCTAssertEqual(screen.state, .failed("The bundle: it holds nothing that this app can run on all. Export it with --to coreml."))
     await screen.look(at: jpeg, nil)
-    XCTAssertEqual(screen.state, .failed("The age: no bundle is open. Open one first."))
+    XCTAssertEqual(screen.state, .failed("The prediction: no bundle is open. Open one first."))
   }
 
   /// Every verdict that the issue names, by the line on screen; the bundle before stays in use.

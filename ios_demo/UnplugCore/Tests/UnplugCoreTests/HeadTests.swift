@@ -57,3 +57,135 @@ final class HeadTests: XCTestCase {
     for end in stride(from: 0, to: raw.count, by: 97) { XCTAssertThrowsError(try DeviceHead(raw.prefix(end))) }
   }
 }
+
+/// The owner's pictures in a head: by themselves, and on the screen.
+final class OwnHeadTests: XCTestCase, @unchecked Sendable {
+  private let pictures = (1...3).map { number in (0..<6).map { 0.1 * Double($0 * number) } }
+
+  private func start() throws -> DeviceHead { try DeviceHead(vector("head/start.safetensors")) }
+
+  private func filled() throws -> OwnHead {
+    var own = OwnHead(try start())
+    for (place, pooled) in pictures.enumerated() { try own.add(pooled, age: 20 + Double(place)) }
+    return own
+  }
+
+  func testTheyLeaveNoTrace() throws {
+    var own = try filled()
+    let change = try own.changes([pictures[2]])[0]
+    XCTAssertEqual(change.before, try start().answer(pictures[2]).years)
+    XCTAssertLessThan(abs(change.now - 22), abs(change.before - 22))
+    XCTAssertTrue(try own.proof().isEqual)
+    XCTAssertNotEqual(own.head.digest, try start().digest)
+    try own.remove(2)
+    XCTAssertEqual(own.pictures.map(\.number), [1, 3])
+    XCTAssertTrue(try own.proof().isEqual)
+    try own.add(pictures[1], age: 21)
+    XCTAssertEqual(own.pictures.map(\.number), [1, 3, 4])
+    try own.removeAll()
+    XCTAssertEqual(try own.proof(), Proof(found: try start().digest, never: try start().digest))
+    XCTAssertEqual(own.head.data(), try start().data())
+  }
+
+  func testWhatAPhoneKeepsGivesTheSameHead() throws {
+    let own = try filled()
+    let again = try OwnHead(start(), kept: own.data())
+    XCTAssertEqual(again.head.digest, own.head.digest)
+    XCTAssertEqual(again.pictures, own.pictures)
+    let text = String(decoding: own.data(), as: UTF8.self)
+    let other = text.replacingOccurrences(of: String(repeating: "0", count: 64), with: String(repeating: "1", count: 64))
+    XCTAssertEqual(try OwnHead(start(), kept: Data(other.utf8)).pictures, [])
+    for edited in ["{", "[]", text.replacingOccurrences(of: "unplug-own/1", with: "unplug-own/2")] {
+      XCTAssertThrowsError(try OwnHead(start(), kept: Data(edited.utf8)), edited)
+    }
+  }
+
+  func testWhatIsRefused() throws {
+    var own = try filled()
+    let digest = own.head.digest
+    XCTAssertThrowsError(try own.add(pictures[1], age: 30)) { XCTAssertTrue("\($0)".contains("as picture 2"), "\($0)") }
+    for age in [-1, 128, Double.nan] { XCTAssertThrowsError(try own.add([1, 2, 3, 4, 5, 6], age: age)) }
+    XCTAssertThrowsError(try own.add([1], age: 30))
+    XCTAssertEqual(own.head.digest, digest, "what is refused changes nothing")
+  }
+
+  private func folder(_ names: [String]) throws -> URL {
+    let place = temporary()
+    for name in names {
+      let path = place.appendingPathComponent(name.hasPrefix("age-trunk") ? "files/\(name)" : "head.safetensors")
+      try FileManager.default.createDirectory(at: path.deletingLastPathComponent(), withIntermediateDirectories: true)
+      try vector("head/\(name)").write(to: path)
+    }
+    return place
+  }
+
+  private let all = ["start.safetensors", "age-trunk.fp32.onnx", "age-trunk.fp32.onnx.json"]
+
+  @MainActor func testTheScreen() async throws {
+    let (told, photograph) = (try vectorJson("head/own.json"), try picture(vectorJson("app/bundle.json").at("picture")))
+    let (phone, home) = (try folder(all), temporary())
+    defer { for place in [phone, home] { try? FileManager.default.removeItem(at: place) } }
+    let facts = PhotographFacts(width: photograph.width, height: photograph.height, orientation: 1)
+    let decoder = MadeUp(found: facts, stored: photograph)
+    let opener = try onnx()
+    func screen() -> ForgetScreen {
+      ForgetScreen(openers: [opener], finder: Faces(found: []), decoder: decoder, home: home.appendingPathComponent("head"))
+    }
+    let first = screen()
+    await first.look(at: jpeg, nil)
+    XCTAssertEqual(first.failure, "The head: none is open. Open the folder that unplug head make wrote.")
+    try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
+    await first.open(phone)
+    XCTAssertNil(first.failure)
+    let untouched = try XCTUnwrap(first.shown?.proof)
+    await first.look(at: jpeg, nil)
+    assertNear([try XCTUnwrap(first.shown?.asked?.now)], [try told.number("before")], absolute: 1e-4, "before")
+    first.age = "old"
+    await first.add()
+    XCTAssertEqual(first.failure, "The age: it is not a number. Give years.")
+    first.age = "128"
+    await first.add()
+    XCTAssertTrue(try XCTUnwrap(first.failure).hasSuffix("it is not an age. Give years from 0 up to 127."))
+    first.age = "31"
+    await first.add()
+    XCTAssertNil(first.failure)
+    XCTAssertEqual(first.summary, "Pictures in this head: 11. Yours: 1.")
+    XCTAssertEqual(first.shown?.rows.map(\.title), ["Picture 1, 31 years"])
+    assertNear([try XCTUnwrap(first.shown?.asked?.now)], [try told.number("now")], absolute: 1e-4, "now")
+    await first.add()
+    XCTAssertEqual(first.failure, "The photograph: it is in this head already, as picture 1. Choose another one.")
+
+    let second = screen()
+    await second.reopen()
+    XCTAssertEqual(second.shown?.rows, first.shown?.rows)
+    await second.remove(1)
+    XCTAssertEqual(second.shown?.proof, untouched)
+    XCTAssertEqual(second.shown?.verdict, "Equal, bit for bit")
+    let third = screen()
+    await third.reopen()
+    XCTAssertEqual(third.shown?.rows, [])
+  }
+
+  @MainActor func testWhatIsNoHeadIsToldAndNothingIsLost() async throws {
+    let (phone, home) = (try folder(all), temporary())
+    try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
+    let opener = try onnx()
+    let screen = ForgetScreen(openers: [opener], finder: Faces(found: []), decoder: MadeUp(), home: home.appendingPathComponent("head"))
+    await screen.open(phone)
+    XCTAssertNil(screen.failure)
+    var places = [phone, home]
+    defer { for place in places { try? FileManager.default.removeItem(at: place) } }
+    for missing in all {
+      let place = try folder(all.filter { $0 != missing })
+      places.append(place)
+      await screen.open(place)
+      XCTAssertTrue(try XCTUnwrap(screen.failure).hasPrefix("The head: "), screen.failure ?? "")
+    }
+    let changed = try folder(all)
+    places.append(changed)
+    try Data([1, 2, 3]).write(to: changed.appendingPathComponent("files/age-trunk.fp32.onnx"))
+    await screen.open(changed)
+    XCTAssertEqual(screen.failure, "The trunk: it is another file than its card says. Open the head again.")
+    XCTAssertEqual(screen.summary, "Pictures in this head: 10. Yours: 0.")
+  }
+}

@@ -66,12 +66,12 @@ final class PictureTests: XCTestCase {
     }
     let version = #""schema":"unplug-decision/1""#
     let fitted = #"\#(version),"max_fpr":0.07,"max_fnr":0.05,"confidence":null,"models":[{"sha256":"a"}]"#
-    let reader = try AgeReader(manifest: manifest(#"{\#(fitted),"age":57,"over_from":0.25,"under_to":0.125}"#))
+    let reader = try Predictor(manifest: manifest(#"{\#(fitted),"age":57,"over_from":0.25,"under_to":0.125}"#))
     let said: (Float) -> Tensors = { ["age_logits": .floats([0, 0, 0.6931472]), "expected_age": .floats([$0])] }
     let answer = try reader.answer(said(21.5), file: "a")
     XCTAssertEqual(answer.years, 21.5)
-    XCTAssertEqual(answer.groups.map(\.name), ["0–12", "13", "14 and over"])
-    assertNear(answer.groups.map(\.probability), [0.25, 0.25, 0.5], absolute: 1e-7, "groups")
+    XCTAssertEqual(answer.shares.map(\.name), ["0–12", "13", "14 and over"])
+    assertNear(answer.shares.map(\.probability), [0.25, 0.25, 0.5], absolute: 1e-7, "groups")
     // Half of the last group, 14 to 100 years, lies above 57: P(age >= 57) is a quarter of the whole, and a sixth where it is a third.
     XCTAssertEqual(overProbability([0.25, 0.25, 0.5], [0, 13, 14, 100], 57), 0.25)
     XCTAssertEqual(overProbability([0.5, 0.5], [0, 18, 100], 18), 0.5)
@@ -82,15 +82,15 @@ final class PictureTests: XCTestCase {
     let holds = "For people like those it was fitted on: at most 7 % of minors are called over 57, and at most 5 % of adults under 57"
     XCTAssertEqual(answers[0].held, "\(holds) (on average over samples of such people).")
     let other = try reader.answer(logits(5), file: "b")
-    XCTAssertEqual([other.years, Double(other.groups.count)], [30, 3])
+    XCTAssertEqual([other.years, Double(other.shares.count)], [30, 3])
     XCTAssertNil(other.decision ?? other.said)
     XCTAssertEqual(other.held, "No decision: the limits in this bundle were fitted on other model files than the one used here.")
-    let silent = try AgeReader(manifest: manifest("null")).answer(said(30), file: "a")
+    let silent = try Predictor(manifest: manifest("null")).answer(said(30), file: "a")
     XCTAssertNil(silent.decision ?? silent.said ?? silent.held)
     for wrong in [
       #"{\#(fitted),"age":18,"over_from":0.1,"under_to":0.9}"#, #"{\#(fitted),"age":100,"over_from":0.9,"under_to":0.1}"#, "{}",
     ] {
-      XCTAssertThrowsError(try AgeReader(manifest: manifest(wrong)), wrong)
+      XCTAssertThrowsError(try Predictor(manifest: manifest(wrong)), wrong)
     }
     XCTAssertThrowsError(try reader.answer(["age_logits": .floats([0]), "expected_age": .floats([.nan])], file: "a"))
     let grey = Picture(width: 2, height: 2, rgb: [255, 0, 0, 255, 0, 0, 255, 0, 0, 255, 0, 0])

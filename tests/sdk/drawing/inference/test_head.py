@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
+from tests.vectors.head.make import owned
 
 from unplug.core import InputError
 from unplug.sdk.drawing.inference import DeviceHead, load_head
@@ -50,6 +51,13 @@ def test_the_vectors_that_all_languages_share(start: DeviceHead, tmp_path: Path)
         np.testing.assert_allclose(
             value, VECTORS[name], rtol=0, atol=VECTORS["tolerance"] * np.abs(VECTORS[name]).max()
         )
+
+
+def test_its_owners_picture_through_the_trunk_of_the_vectors() -> None:
+    wanted = json.loads((HERE / "own.json").read_text(encoding="utf-8"))
+    for name, value in owned(HERE / "age-trunk.fp32.onnx").items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-5, err_msg=name)
+    assert abs(wanted["now"] - wanted["age"]) < abs(wanted["before"] - wanted["age"])
 
 
 def test_the_weights_are_the_ridge_regression_of_who_is_in(start: DeviceHead) -> None:

@@ -38,31 +38,34 @@ public func readFolder(_ folder: URL, mapped: Bool = false) throws -> [ExactText
 }
 
 extension Verified {
-  /// The files below a folder of the bundle, an `.mlpackage` say, written to a folder on disk, whole or not at all.
-  ///
-  /// - Parameters:
-  ///   - prefix: a path of the bundle: a file, or a folder; nothing for all of it.
-  ///   - target: must not exist; nothing is written outside it.
-  public func write(_ prefix: String, to target: URL) throws {
-    let manager = FileManager.default
-    let temporary = target.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString)")
-    defer { try? manager.removeItem(at: temporary) }
-    do {
-      if let data = files[ExactText(prefix)] {
-        try data.write(to: temporary)
-      } else {
-        let folder = prefix.isEmpty ? "" : "\(prefix)/"
-        let inside = files.filter { $0.key.hasPrefix(folder) }
-        guard !inside.isEmpty else { throw Failure(prefix, "the bundle has no such file") }
-        for (name, data) in inside {
-          let path = temporary.appendingPathComponent(String(name.string.dropFirst(folder.count)))
-          try manager.createDirectory(at: path.deletingLastPathComponent(), withIntermediateDirectories: true)
-          try data.write(to: path)
-        }
+  /// The files below a folder of the bundle, an `.mlpackage` say, written to a folder on disk; see `write(_:of:to:)`.
+  public func write(_ prefix: String, to target: URL) throws { try UnplugCore.write(prefix, of: files, to: target) }
+}
+
+/// Writes the files below a folder of some that were read, whole or not at all.
+///
+/// - Parameters:
+///   - prefix: the path of a file, or of a folder; nothing for all of them.
+///   - target: must not exist; nothing is written outside it.
+func write(_ prefix: String, of files: [ExactText: Data], to target: URL) throws {
+  let manager = FileManager.default
+  let temporary = target.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString)")
+  defer { try? manager.removeItem(at: temporary) }
+  do {
+    if let data = files[ExactText(prefix)] {
+      try data.write(to: temporary)
+    } else {
+      let folder = prefix.isEmpty ? "" : "\(prefix)/"
+      let inside = files.filter { $0.key.hasPrefix(folder) }
+      guard !inside.isEmpty else { throw Failure(prefix, "the bundle has no such file") }
+      for (name, data) in inside {
+        let path = temporary.appendingPathComponent(String(name.string.dropFirst(folder.count)))
+        try manager.createDirectory(at: path.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try data.write(to: path)
       }
-      try manager.moveItem(at: temporary, to: target)
-    } catch let error as Failure { throw error } catch { throw unwritten(prefix.isEmpty ? "The bundle" : prefix, error) }
-  }
+    }
+    try manager.moveItem(at: temporary, to: target)
+  } catch let error as Failure { throw error } catch { throw unwritten(prefix.isEmpty ? "The bundle" : prefix, error) }
 }
 
 /// SHA-256 over the sorted (path, SHA-256) pairs of the files below a folder, and their bytes; as unplug.core.sha256_tree.

@@ -158,11 +158,16 @@ public struct DeviceHead: Sendable {
   }
 
   /// Logits of the age groups and the expected age of a picture, of the trunk's features, which are not rounded here.
-  public func answer(_ pooled: [Double]) throws -> (logits: [Double], years: Double) {
+  public func answer(_ pooled: [Double]) throws -> (logits: [Double], years: Double) { try answers([pooled])[0] }
+
+  /// As `answer`, of several pictures: the head is computed once.
+  func answers(_ all: [[Double]]) throws -> [(logits: [Double], years: Double)] {
     let (weight, bias) = try weights()
-    let a = lifted(pooled, most: .infinity)
-    let said = zip(weight, bias).map { row, own in zip(row, a).reduce(own) { $0 + $1.0 * $1.1 } }
-    return (said.dropLast().map { scale * $0 }, min(max(said.last!, edges.first!), edges.last!))
+    return all.map { pooled in
+      let a = lifted(pooled, most: .infinity)
+      let said = zip(weight, bias).map { row, own in zip(row, a).reduce(own) { $0 + $1.0 * $1.1 } }
+      return (said.dropLast().map { scale * $0 }, min(max(said.last!, edges.first!), edges.last!))
+    }
   }
 
   // The file

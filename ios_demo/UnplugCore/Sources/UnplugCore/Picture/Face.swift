@@ -77,43 +77,60 @@ func overProbability(_ shares: [Double], _ edges: [Double], _ age: Double) -> Do
   }
 }
 
-/// How probable an age group is.
-public struct AgeGroup: Equatable, Sendable, Identifiable {
+/// How probable an age group or a label is.
+public struct Share: Equatable, Sendable, Identifiable {
   public let name: String
   public let probability: Double
   public var id: String { name }
+  public var percent: Int { Int((100 * probability).rounded()) }
 }
 
-/// What an age predictor says of a face.
-public struct AgeAnswer: Equatable, Sendable {
-  public let years: Double
-  public let groups: [AgeGroup]
+/// What a predictor says of a picture: an age and its groups, or labels, the likeliest first.
+public struct Answer: Equatable, Sendable {
+  /// Nothing where the model says labels.
+  public let years: Double?
+  public let shares: [Share]
   /// Nothing where the manifest carries no limits, or none that were fitted on the file that answered.
   public let decision: Decision?
   /// What was decided in words, and what that holds, or why nothing was.
   public let said: String?
   public let held: String?
+
+  init(years: Double? = nil, _ shares: [Share], _ decision: Decision? = nil, said: String? = nil, held: String? = nil) {
+    (self.years, self.shares, self.decision, self.said, self.held) = (years, shares, decision, said, held)
+  }
+
+  /// The age, or the likeliest label with its probability.
+  public var headline: String {
+    years.map { "\(Int($0.rounded())) years" } ?? "\(shares[0].name), \(shares[0].percent) %"
+  }
 }
 
-/// An age predictor: a picture of a face in, years out; as unplug.sdk.drawing.inference has it.
-public struct AgeReader: Sendable {
+/// A predictor: a picture in, years or labels out; as unplug.sdk.drawing.inference has it.
+public struct Predictor: Sendable {
   public let input: TensorSpec
   let edges: [Double]
+  /// The labels of a classifier; nothing of an age predictor.
+  let classes: [String]?
   public let limits: Limits?
+  /// How many labels are told.
+  static let likeliest = 5
   /// Where the eyes of a face go; nothing where the manifest has the centre square taken.
   public let frame: Frame?
 
-  /// - Parameter manifest: the manifest of a bundle whose model is of the type `age`.
+  /// - Parameter manifest: the manifest of a bundle whose model is of the type `age` or `classes`.
   public init(manifest: Json) throws {
     let iospec = try IOSpec(manifest["iospec"], what: "manifest.json")
-    let names = iospec.outputs.map(\.name)
-    guard manifest["model_type"] == .text("age"), iospec.inputs.count == 1, iospec.inputs[0].isImage, iospec.inputs[0].axis("C") == 3,
-      names.contains("age_logits"), names.contains("expected_age")
-    else { throw Failure("The bundle", "its model is not an age predictor", "Open one that is") }
+    let outputs = ["age": ["age_logits", "expected_age"], "classes": ["logits"]]
+    guard let type = manifest["model_type"]?.string, let wanted = outputs[type], iospec.inputs.count == 1, iospec.inputs[0].isImage,
+      iospec.inputs[0].axis("C") == 3, Set(wanted).isSubset(of: iospec.outputs.map(\.name))
+    else { throw Failure("The bundle", "its model predicts neither an age nor a label", "Open one that does") }
     input = iospec.inputs[0]
-    edges = manifest["postprocessing"]?["age_edges"]?.list?.compactMap { $0.double } ?? []
+    let said = manifest["postprocessing"]
+    classes = type == "classes" ? said?["classes"]?.list?.compactMap(\.string) ?? [] : nil
+    edges = said?["age_edges"]?.list?.compactMap { $0.double } ?? []
     limits = try Limits(manifest["postprocessing"], edges)
-    frame = try Frame(preprocessing: manifest["preprocessing"])
+    frame = classes == nil ? try Frame(preprocessing: manifest["preprocessing"]) : nil
   }
 
   /// What the model is shown of a photograph: its one face, with the eyes where the manifest says; without a word of it the centre square.
@@ -131,23 +148,33 @@ public struct AgeReader: Sendable {
   }
 
   /// - Parameter file: SHA-256 of the file that answered: what the limits must name.
-  public func answer(_ outputs: Tensors, file: String) throws -> AgeAnswer {
+  public func answer(_ outputs: Tensors, file: String) throws -> Answer {
+    if let classes { return Answer(try labels(outputs, classes)) }
     guard let logits = outputs["age_logits"]?.floats, let years = outputs["expected_age"]?.floats?.first, years.isFinite else {
       throw Failure("The model", "it gave no age", "Choose another precision")
     }
     let shares = softmax(logits.map(Double.init))
-    let groups = zip(groupNames(edges, count: shares.count), shares).map { AgeGroup(name: $0, probability: $1) }
+    let groups = zip(groupNames(edges, count: shares.count), shares).map { Share(name: $0, probability: $1) }
     guard limits == nil || edges.count == shares.count + 1, shares.allSatisfy(\.isFinite) else {
       throw Failure("The model", "its groups are not those of its manifest", "Get another bundle")
     }
-    guard let limits else { return AgeAnswer(years: Double(years), groups: groups, decision: nil, said: nil, held: nil) }
+    guard let limits else { return Answer(years: Double(years), groups) }
     guard limits.models.contains(file) else {
       let why = "No decision: the limits in this bundle were fitted on other model files than the one used here."
-      return AgeAnswer(years: Double(years), groups: groups, decision: nil, said: nil, held: why)
+      return Answer(years: Double(years), groups, held: why)
     }
     let decision = limits.decide(overProbability(shares, edges, limits.age))
     let said = ["over": "Over", "under": "Under", "unsure": "Unsure whether over"][decision.rawValue]! + " \(ecmaScript(limits.age))"
-    return AgeAnswer(years: Double(years), groups: groups, decision: decision, said: said, held: limits.held)
+    return Answer(years: Double(years), groups, decision, said: said, held: limits.held)
+  }
+
+  private func labels(_ outputs: Tensors, _ classes: [String]) throws -> [Share] {
+    guard let logits = outputs["logits"]?.floats, logits.count == classes.count, logits.count > 1, logits.allSatisfy(\.isFinite) else {
+      throw Failure("The model", "its scores are not those of the classes in its manifest", "Get another bundle")
+    }
+    let shares = softmax(logits.map(Double.init))
+    let order = shares.indices.sorted { (shares[$1], $0) < (shares[$0], $1) }
+    return order.prefix(Predictor.likeliest).map { Share(name: classes[$0], probability: shares[$0]) }
   }
 }
 

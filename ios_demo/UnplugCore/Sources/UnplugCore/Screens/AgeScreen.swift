@@ -1,14 +1,14 @@
 import Foundation
 import Observation
 
-/// An age predictor that stays open, away from the main thread.
+/// A predictor that stays open, away from the main thread.
 public actor AgeWorker {
   private var engine: (any Engine)?
   private var opened = ""
 
   public init() {}
 
-  func answer(_ reader: AgeReader, _ picture: Picture, _ model: PlacedModel, _ delegate: String) throws -> AgeAnswer {
+  func answer(_ reader: Predictor, _ picture: Picture, _ model: PlacedModel, _ delegate: String) throws -> Answer {
     let asked = "\(model.file.path) \(delegate)"
     if opened != asked || engine == nil {
       engine = try model.opener.open(model.file, iospec: model.iospec, delegate: delegate, threads: 2)
@@ -62,14 +62,14 @@ func read(_ photograph: Data?, _ decoder: any PhotographDecoder) async throws ->
   return try await Task.detached { try Picture(photograph: photograph, decoder) }.value
 }
 
-/// A photograph in, years out.
+/// A photograph in, years or labels out.
 @MainActor
 @Observable
 public final class AgeScreen {
   public enum State: Equatable {
     case idle
     case looking
-    case answer(AgeAnswer)
+    case answer(Answer)
     case failed(String)
   }
 
@@ -97,13 +97,15 @@ public final class AgeScreen {
   public func look(at photograph: Data?, _ bundle: Verified?) async {
     (state, seen, note) = (.looking, nil, nil)
     do {
-      guard let bundle else { throw Failure("The age", "no bundle is open", "Open one first") }
-      let reader = try AgeReader(manifest: bundle.manifest)
+      guard let bundle else { throw Failure("The prediction", "no bundle is open", "Open one first") }
+      let reader = try Predictor(manifest: bundle.manifest)
       let picture = try await read(photograph, decoder)
       let faces = reader.frame == nil ? [] : try await finder.faces(picture)
       let shown = try await Task.detached { try reader.shown(picture, faces) }.value
       seen = shown
-      if reader.frame == nil { note = "This bundle does not say where the eyes belong, so the model saw the centre square." }
+      if reader.frame == nil, reader.classes == nil {
+        note = "This bundle does not say where the eyes belong, so the model saw the centre square."
+      }
       state = .answer(try await worker.answer(reader, shown, try place(bundle), delegate))
     } catch { state = .failed(line(of: error)) }
   }

@@ -127,7 +127,7 @@ public final class BundleScreen {
     return String(decoding: data, as: UTF8.self)
   }
 
-  nonisolated private static func read(_ place: URL) throws -> [ExactText: Data] {
+  nonisolated static func read(_ place: URL) throws -> [ExactText: Data] {
     let facts = try? FileManager.default.attributesOfItem(atPath: place.path)
     switch facts?[.type] as? FileAttributeType {
     case .typeDirectory?: return try readFolder(place)

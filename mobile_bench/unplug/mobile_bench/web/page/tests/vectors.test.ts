@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { inflateRawSync } from "node:zlib";
 import { align, faceProblem, type Frame, light, readFrame } from "../src/demo/align";
 import { answered, overProbability, readDecision } from "../src/demo/decision";
+import { chooseMember, type Member } from "../src/demo/family";
 import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
 import { normals, philox, uniform, words } from "../src/draw/noise";
@@ -191,4 +192,23 @@ test("over, under or unsure at an age", () => {
   assert.equal(models.length, 6);
   for (const { what, decision, sha256, fitted } of models) assert.equal(readDecision(decision, record.edges)?.models.includes(sha256), fitted, what);
   assert.equal(answered({ over_from: 0.9, under_to: 0.1 }, NaN), "unsure");
+});
+
+/** A case of tests/vectors/family-choice.json. */
+interface Family {
+  what: string;
+  members: Member[];
+  budget_ms: number;
+  fits: string | null;
+}
+
+test("of a family the best member that fits", () => {
+  const { cases, refused } = read<{ cases: Family[]; refused: Family[] }>("../family-choice.json");
+  for (const { what, members, budget_ms, fits } of cases) {
+    if (fits === null) assert.throws(() => chooseMember(members, budget_ms), /no member fits/, what);
+    else assert.equal(chooseMember(members, budget_ms).name, fits, what);
+  }
+  const none = /it is not a time|it needs members/;
+  for (const { what, members, budget_ms } of refused) assert.throws(() => chooseMember(members, budget_ms), none, what);
+  for (const budget of [NaN, Infinity]) assert.throws(() => chooseMember([{ name: "a", latency_ms: 1 }], budget), none);
 });

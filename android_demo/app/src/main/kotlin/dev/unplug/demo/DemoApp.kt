@@ -6,6 +6,7 @@ import dev.unplug.demo.age.FrameworkEyes
 import dev.unplug.demo.bundle.Shelf
 import dev.unplug.demo.draw.GeneratorShelf
 import dev.unplug.demo.engine.Engines
+import dev.unplug.demo.forget.HeadShelf
 import java.io.File
 import java.io.FileNotFoundException
 import java.io.InputStream
@@ -16,6 +17,7 @@ class DemoApp : Application() {
     val work = Work()
     val engines = Engines()
     val shelf by lazy { Shelf(File(filesDir, "bundles"), ::asset) { now() } }
+    val heads by lazy { HeadShelf(File(filesDir, "head")) }
     val generators by lazy { GeneratorShelf(File(filesDir, "generator"), shelf) }
 
     /** The time, by which bundles expire. */

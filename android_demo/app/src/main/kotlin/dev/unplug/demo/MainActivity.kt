@@ -12,6 +12,7 @@ import dev.unplug.demo.bench.BenchActivity
 import dev.unplug.demo.bundle.BundleActivity
 import dev.unplug.demo.bundle.Kept
 import dev.unplug.demo.draw.DrawActivity
+import dev.unplug.demo.forget.ForgetActivity
 
 /** The way to everything else, and what is on the phone. */
 class MainActivity : Activity() {
@@ -25,6 +26,7 @@ class MainActivity : Activity() {
         val places = findViewById<ViewGroup>(R.id.places)
         place(places, R.drawable.icon_age, R.string.age_title, R.string.age_text, AgeActivity::class.java)
         place(places, R.drawable.icon_draw, R.string.draw_title, R.string.draw_text, DrawActivity::class.java)
+        place(places, R.drawable.icon_forget, R.string.forget_title, R.string.forget_text, ForgetActivity::class.java)
         place(places, R.drawable.icon_bench, R.string.bench_title, R.string.bench_text, BenchActivity::class.java)
         place(places, R.drawable.icon_bundle, R.string.bundle_title, R.string.bundle_text, BundleActivity::class.java)
     }

@@ -72,11 +72,25 @@ class AgeTest : OnPhone() {
         settleIn()
         app.eyes = EyeFinder { throw AssertionError("nobody asked for eyes") }
         val answered = checkNotNull(looked(photoUri()).answered)
-        assertEquals(AGE_BUNDLE["expected_age"].number, answered.answer.age, 1e-4)
+        assertEquals(AGE_BUNDLE["expected_age"].number, checkNotNull(answered.answer).age, 1e-4)
         assertEquals("ONNX Runtime, CPU", answered.runtime)
         val words = open(AgeActivity::class.java, photographed()).get().words()
         assertTrue(words.toString(), "This bundle does not say where the eyes belong, so the model saw the centre square." in words)
         assertFalse(words.toString(), words.any { it.startsWith("Over") || it.startsWith("Under") || it.startsWith("Unsure") })
+    }
+
+    @Test
+    fun `a classifier says a label with its probability, and nothing of ages`() {
+        settleIn(LABELLED)
+        app.eyes = EyeFinder { throw AssertionError("nobody asked for eyes") }
+        val found = checkNotNull(looked(photoUri()).answered).labels
+        assertEquals(LABELLED["labels"].items.map { it.items[0].string }, found.map { it.name })
+        for ((wanted, label) in LABELLED["labels"].items.zip(found)) assertEquals(wanted.items[1].number, label.probability, 1e-5)
+        val screen = open(AgeActivity::class.java, photographed(fileOf("portrait.png", encoded(portrait())))).get()
+        screen.shot("age-label")
+        val words = screen.words()
+        assertTrue(words.toString(), words.any { it.matches(Regex("(cat|dog|golden eagle|猫), \\d+\u00a0%")) })
+        assertFalse(words.toString(), words.any { "years" in it || "eyes" in it })
     }
 
     /** What a screen keeps of a photograph that was chosen. */
@@ -91,7 +105,7 @@ class AgeTest : OnPhone() {
                 listOf(EYES)
             }
         val answered = checkNotNull(looked(photoUri()).answered)
-        assertEquals(ALIGNED["expected_age"].number, answered.answer.age, 1e-4)
+        assertEquals(ALIGNED["expected_age"].number, checkNotNull(answered.answer).age, 1e-4)
         assertEquals(ALIGNED["decision"]["answer"].string, answered.answer.decision?.word)
         app.eyes = EyeFinder { listOf(DRAWN) }
         val screen = open(AgeActivity::class.java, photographed(fileOf("portrait.png", encoded(portrait())))).get()

@@ -44,6 +44,9 @@ val PHOTO by lazy { AGE_BUNDLE["picture"].let { Picture(it["width"].number.toInt
 val ALIGNED by lazy { Vectors.json("app/aligned.json") }
 val EYES by lazy { ALIGNED["eyes"].items.map { eye -> Point(eye.items[0].number, eye.items[1].number) }.let { (left, right) -> Eyes(left, right) } }
 
+/** A classifier in a bundle, and its labels of the photograph. */
+val LABELLED by lazy { Vectors.json("app/labelled.json") }
+
 fun zipOf(files: Map<String, ByteArray>): ByteArray {
     val bytes = ByteArrayOutputStream()
     ZipOutputStream(bytes).use { zip ->
@@ -79,7 +82,14 @@ fun settleIn(
     Trust.of((bundle["trust"] as Json.Obj).text()).keys.forEach(app.shelf::trust)
     app.shelf.take(zipOf(bundle.files).inputStream())
     if (generator) app.generators.take(generatorZip())
+    app.heads.take(zipOf(headFiles()).inputStream())
 }
+
+/** A head that ten made-up pictures are in, or another of the same trunk, as its publisher zips it. */
+fun headFiles(head: String = "start"): Map<String, ByteArray> =
+    mapOf("head.safetensors" to "$head.safetensors", "files/age-trunk.fp32.onnx" to "age-trunk.fp32.onnx", "files/age-trunk.fp32.onnx.json" to "age-trunk.fp32.onnx.json")
+        .map { (name, file) -> "phone/$name" to Vectors.file("head/$file").readBytes() }
+        .toMap()
 
 fun generatorZip(root: File = Vectors.file("app/generator")): File {
     val files = root.walk().filter { it.isFile && (it.name == "pipeline.json" || it.extension in listOf("onnx", "lora")) }

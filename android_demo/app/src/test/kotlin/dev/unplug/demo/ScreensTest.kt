@@ -10,6 +10,7 @@ import dev.unplug.demo.bench.BenchActivity
 import dev.unplug.demo.bundle.BundleActivity
 import dev.unplug.demo.bundle.CertificateActivity
 import dev.unplug.demo.draw.DrawActivity
+import dev.unplug.demo.forget.ForgetActivity
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertNull
 import org.junit.Assert.assertTrue
@@ -24,6 +25,7 @@ class ScreensTest : OnPhone() {
             "main" to MainActivity::class.java,
             "age" to AgeActivity::class.java,
             "draw" to DrawActivity::class.java,
+            "forget" to ForgetActivity::class.java,
             "bench" to BenchActivity::class.java,
             "bundle" to BundleActivity::class.java,
             "certificate" to CertificateActivity::class.java,
@@ -64,8 +66,9 @@ class ScreensTest : OnPhone() {
         val said =
             mapOf(
                 "main" to "No bundle yet",
-                "age" to "Choose or take a photograph of one face. It stays on this phone.",
+                "age" to "Choose or take a photograph; for an age, of one face. It stays on this phone.",
                 "draw" to "No generator yet: on the bundle screen, import the zip file of a folder that unplug export wrote.",
+                "forget" to "There is no head yet. Import the zip file of the folder that “unplug head make” wrote, with its trunk’s exported files in it.",
                 "bench" to "Bundle: no bundle for this screen is on the phone. Open Bundles on the first screen to import one.",
                 "bundle" to "There is no bundle yet. Send one with “unplug bundle push --android”, or import its zip file. It opens if it was signed with a key that you trust.",
                 "certificate" to "Bundle: no bundle for this screen is on the phone. Open Bundles on the first screen to import one.",
@@ -130,7 +133,7 @@ class ScreensTest : OnPhone() {
         val screen = open(MainActivity::class.java).get()
         assertTrue(screen.words().toString(), "Release 7 of face-age" in screen.words())
         assertTrue("Signed by a key that this phone trusts. Forgot 2 training pictures." in screen.words())
-        for (title in listOf("Face age", "Draw", "Benchmark", "Bundles")) {
+        for (title in listOf("Predict", "Draw", "Forget me", "Benchmark", "Bundles")) {
             screen.press(title)
             val next = screen.started()
             assertEquals(title, screen.packageManager.getActivityInfo(checkNotNull(next.component), 0).loadLabel(screen.packageManager))

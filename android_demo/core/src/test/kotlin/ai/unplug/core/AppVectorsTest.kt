@@ -1,6 +1,7 @@
 package ai.unplug.core
 
 import ai.unplug.core.age.AgeModel
+import ai.unplug.core.age.ClassModel
 import ai.unplug.core.bench.Statistics
 import ai.unplug.core.condition.drawFace
 import ai.unplug.core.condition.faceBox
@@ -40,15 +41,16 @@ class AppVectorsTest {
 
     private val spec = IOSpec(listOf(TensorSpec("image", listOf(1, 3, 16, 16), "NCHW")), listOf(TensorSpec("age_logits", listOf(1, 5), "NC")))
 
+    private val silent =
+        object : Engine {
+            override val names = EngineNames(emptyList(), emptyList())
+
+            override fun run(inputs: Map<String, Tensor>) = emptyMap<String, FloatTensor>()
+        }
+
     private fun model(): AgeModel {
         val edges = Vectors.json("app/ages.json")["edges"]
-        val silent =
-            object : Engine {
-                override val names = EngineNames(emptyList(), emptyList())
-
-                override fun run(inputs: Map<String, Tensor>) = emptyMap<String, FloatTensor>()
-            }
-        return AgeModel(silent, spec, "", jsonOf(), jsonOf("age_edges" to edges, "unit" to "years"))
+        return AgeModel(silent, spec, "", jsonOf(), jsonOf("age_edges" to edges, "unit" to "years", "family" to jsonOf()))
     }
 
     private fun outputs(case: Json) =
@@ -71,6 +73,25 @@ class AppVectorsTest {
             // Python's softmax is float32.
             for ((name, probability) in wanted) assertEquals(probability.double, found.getValue(name), 1e-6, name)
         }
+    }
+
+    @Test
+    fun `labels of a classifier, the likeliest first`() {
+        val told = Vectors.json("app/labels.json")
+        val image = IOSpec(listOf(TensorSpec("image", listOf(1, 3, 16, 16), "NCHW")), listOf(TensorSpec("logits", listOf(1, 7), "NC")))
+
+        fun model(classes: Json) = ClassModel(silent, image, jsonOf("classes" to classes, "unit" to "probability", "family" to jsonOf()))
+
+        fun outputs(logits: FloatArray) = mapOf("logits" to FloatTensor(listOf(1, logits.size), logits))
+        val known = model(told["classes"])
+        for (case in told["cases"].items) {
+            val found = known.read(outputs(case["logits"].floats))
+            assertEquals(case["labels"].items.map { it.items[0].string }, found.map { it.name })
+            for ((wanted, label) in case["labels"].items.zip(found)) assertEquals(wanted.items[1].double, label.probability, told["tolerance"].double)
+        }
+        for (wrong in listOf(FloatArray(6), FloatArray(7) { Float.NaN })) assertThrows(DataError::class.java) { known.read(outputs(wrong)) }
+        assertThrows(DataError::class.java) { known.read(emptyMap()) }
+        for (wrong in listOf(listOf("cat"), listOf(1.0, 2.0))) assertThrows(DataError::class.java) { model(jsonOf("of" to wrong)["of"]) }
     }
 
     @Test

@@ -8,6 +8,7 @@ import android.content.Intent
 import android.net.Uri
 import android.os.Bundle
 import android.provider.MediaStore
+import android.util.TypedValue
 import android.view.View
 import android.widget.ImageView
 import android.widget.TextView
@@ -19,7 +20,7 @@ import dev.unplug.demo.digits
 import dev.unplug.demo.plain
 import dev.unplug.demo.show
 
-/** Takes a photograph and shows an age; what the model forgot is one tap away. */
+/** Takes a photograph and shows an age or a label; what the model forgot is one tap away. */
 class AgeActivity : Screen<AgeState>() {
     @Suppress("DEPRECATION")
     override fun begin(saved: Bundle?): AgeState = AgeState(app, saved?.getParcelable(PHOTO) ?: intent.data).apply { taking = saved?.getParcelable(TAKING) }
@@ -107,20 +108,23 @@ class AgeActivity : Screen<AgeState>() {
     }
 
     private fun showAnswer(answered: Answered) {
-        findViewById<TextView>(R.id.years).text = getString(R.string.age_years, answered.answer.age.digits(0))
-        val (rule, model) = answered.model.rule to answered.model
+        val (answer, model) = answered.answer to answered.model
+        val (likeliest, rule) = answered.labels.first() to model?.rule
+        val years = findViewById<TextView>(R.id.years)
+        years.text = answer?.let { getString(R.string.age_years, it.age.digits(0)) } ?: getString(R.string.age_label, likeliest.name, likeliest.percent)
+        years.setTextSize(TypedValue.COMPLEX_UNIT_SP, if (answer == null) LABEL_SP else YEARS_SP)
         val said =
-            when (answered.answer.decision) {
+            when (answer?.decision) {
                 Decision.OVER -> R.string.age_over
                 Decision.UNDER -> R.string.age_under
                 Decision.UNSURE -> R.string.age_unsure
                 null -> null
             }
         findViewById<TextView>(R.id.decision).show(said?.let { getString(it, rule?.age?.plain()) })
-        val others = if (model.isOfOthers) getString(R.string.age_of_others) else null
+        val others = if (model?.isOfOthers == true) getString(R.string.age_of_others) else null
         findViewById<TextView>(R.id.limit).show(rule?.let(::limit) ?: others)
-        findViewById<BarsView>(R.id.groups).show(answered.answer.groups)
-        findViewById<TextView>(R.id.square).show(if (model.frame == null) getString(R.string.age_square) else null)
+        findViewById<BarsView>(R.id.groups).show(answered.labels)
+        findViewById<TextView>(R.id.square).show(if (model != null && model.frame == null) getString(R.string.age_square) else null)
         findViewById<TextView>(R.id.how).text = getString(R.string.age_how, answered.millis.digits(1), answered.runtime)
         val manifest = answered.bundle.manifest
         val forgot = manifest.lineage.forgetSamples.toInt()
@@ -141,6 +145,10 @@ class AgeActivity : Screen<AgeState>() {
     }
 
     private companion object {
+        const val YEARS_SP = 56f
+
+        /** Labels are longer than ages. */
+        const val LABEL_SP = 34f
         const val CHOOSE = 1
         const val TAKE = 2
         const val PHOTO = "photo"

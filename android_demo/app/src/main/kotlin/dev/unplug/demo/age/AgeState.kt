@@ -2,7 +2,10 @@ package dev.unplug.demo.age
 
 import ai.unplug.core.DataError
 import ai.unplug.core.age.AgeAnswer
+import ai.unplug.core.age.AgeGroup
 import ai.unplug.core.age.AgeModel
+import ai.unplug.core.age.ClassModel
+import ai.unplug.core.age.Label
 import ai.unplug.core.bundle.Bundle
 import ai.unplug.core.picture.Eyes
 import ai.unplug.core.picture.Point
@@ -12,18 +15,23 @@ import android.graphics.Paint
 import android.graphics.Path
 import android.net.Uri
 import dev.unplug.demo.DemoApp
+import dev.unplug.demo.R
 import dev.unplug.demo.Running
 import dev.unplug.demo.Watched
 import dev.unplug.demo.line
+import kotlin.math.roundToInt
 
 /**
  * The model's answer about a photograph.
  *
- * @property model the model, with its engine closed: the screen reads its rule and its frame.
+ * @property labels the age groups, or the likeliest labels, with their probabilities.
+ * @property answer null where the model says labels.
+ * @property model the age model, with its engine closed: the screen reads its rule and its frame.
  */
 class Answered(
-    val answer: AgeAnswer,
-    val model: AgeModel,
+    val labels: List<Label>,
+    val answer: AgeAnswer?,
+    val model: AgeModel?,
     val millis: Double,
     val runtime: String,
     val bundle: Bundle,
@@ -127,10 +135,17 @@ class AgeState(
         uri: Uri,
         eyes: Eyes?,
     ): Looked {
-        val bundle = app.shelf.need("age")
+        val bundle = app.shelf.need("age", "classes")
         val photo = decode(app.contentResolver, uri)
         val (artifact, way) = app.engines.choose(bundle.artifacts)
         app.engines.open(way, artifact.path, bundle.read(artifact.path)).use { engine ->
+            if (bundle.manifest.modelType == "classes") {
+                val model = ClassModel(engine, artifact.iospec, bundle.manifest.postprocessing)
+                val shown = model.shown(photo.whole())
+                val begun = System.nanoTime()
+                val answered = Answered(model.answer(shown), null, null, (System.nanoTime() - begun) / 1e6, way.shown, bundle)
+                return Looked(squared(photo), answered)
+            }
             val model = AgeModel(engine, artifact, bundle.manifest)
             val faces = if (model.frame == null) emptyList() else eyes?.let(::listOf) ?: app.eyes.find(photo)
             val shown =
@@ -140,10 +155,18 @@ class AgeState(
                     return Looked(photo, null, unjudged)
                 }
             val begun = System.nanoTime()
-            val answered = Answered(model.answer(shown), model, (System.nanoTime() - begun) / 1e6, way.shown, bundle)
+            val answer = model.answer(shown)
+            val answered = Answered(named(answer.groups), answer, model, (System.nanoTime() - begun) / 1e6, way.shown, bundle)
             return Looked(seen(photo, model, faces), answered)
         }
     }
+
+    private fun named(groups: List<AgeGroup>) =
+        groups.mapIndexed { at, group ->
+            val (from, to) = group.from.roundToInt() to group.to.roundToInt()
+            val isLast = at == groups.lastIndex
+            Label(if (isLast) app.getString(R.string.age_group_last, from) else app.getString(R.string.age_group_between, from, to - 1), group.probability)
+        }
 
     /** The photograph with what the model saw of it: the frame around the eyes, or the centre square. */
     private fun seen(
@@ -152,6 +175,10 @@ class AgeState(
         faces: List<Eyes>,
     ): Bitmap {
         model.frame?.let { frame -> return marked(photo, frame.corners(faces.single()), faces.flatMap { listOf(it.left, it.right) }) }
+        return squared(photo)
+    }
+
+    private fun squared(photo: Bitmap): Bitmap {
         val side = minOf(photo.width, photo.height).toDouble()
         val (left, top) = (photo.width - side) / 2 to (photo.height - side) / 2
         return marked(photo, listOf(Point(left, top), Point(left + side, top), Point(left + side, top + side), Point(left, top + side)), emptyList())

@@ -25,7 +25,7 @@ class CertificateState(
         private set
 
     init {
-        app.work.run({ app.shelf.need("age").let { it to it.card() } }) { result ->
+        app.work.run({ app.shelf.need("age", "classes").let { it to it.card() } }) { result ->
             bundle = result.getOrNull()?.first
             card = result.getOrNull()?.second
             line = result.exceptionOrNull()?.let { app.line(it) }

@@ -68,14 +68,14 @@ class Shelf(
     private fun expired(kept: Kept) = kept.bundle?.manifest?.publication?.expires?.let { it <= now() } ?: false
 
     /**
-     * The bundle that holds models of a kind.
+     * The bundle that holds models of one of some kinds.
      *
-     * @param modelType "age" say; null takes any.
+     * @param modelTypes "age" say; none takes any.
      * @throws DataError there is none; or why the one that is here does not open.
      */
-    fun need(modelType: String? = null): Bundle {
+    fun need(vararg modelTypes: String): Bundle {
         val kept = look()
-        kept.mapNotNull { it.bundle }.firstOrNull { modelType == null || it.manifest.modelType == modelType }?.let { return it }
+        kept.mapNotNull { it.bundle }.firstOrNull { modelTypes.isEmpty() || it.manifest.modelType in modelTypes }?.let { return it }
         kept.firstNotNullOfOrNull { it.error }?.let { throw it }
         throw DataError("bundle", "no bundle for this screen is on the phone", "Open Bundles on the first screen to import one")
     }

@@ -73,7 +73,7 @@ public class AgeModel(
     public val isOfOthers: Boolean
 
     init {
-        val fields = Fields(postprocessing, "postprocessing", setOf("age_edges", "unit", "decision"))
+        val fields = Fields(postprocessing, "postprocessing", setOf("age_edges", "unit", "decision", "family"))
         edges = fields.numbers("age_edges")
         if (edges.size < 2 || edges.zipWithNext().any { (low, high) -> low >= high }) fields.wrong("its age_edges do not rise")
         val carried = if (fields.has("decision")) DecisionRule.of(fields.any("decision"), edges) else null

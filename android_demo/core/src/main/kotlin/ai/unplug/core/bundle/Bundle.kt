@@ -28,6 +28,41 @@ public data class Artifact(
     val flops: Long?,
 )
 
+private val CARD =
+    setOf(
+        "schema", "target", "precision", "file", "sha256", "bytes", "model_type", "iospec", "config", "checkpoint_sha256",
+        "calibration", "minimum_ios", "flops", "parameters", "versions", "seconds", "prepare_seconds",
+    )
+
+/**
+ * The file at a path, as its card says.
+ *
+ * @param digest the SHA-256 of the file; null where it was not read, as of a folder (Core ML's), whose tree's digest the card has.
+ * @throws DataError it is the card of another file.
+ */
+internal fun artifactOf(
+    card: Json,
+    path: String,
+    digest: String?,
+): Artifact {
+    val fields = Fields(card, "$path.json", CARD)
+    val said = fields.text("sha256")
+    if (!isDigest(said) || (digest ?: said) != said) fields.wrong("it is the digest of another file")
+    if (fields.text("file") != path.substringAfterLast('/')) fields.wrong("it belongs to another file")
+    return Artifact(
+        path = path,
+        target = fields.text("target"),
+        precision = fields.text("precision"),
+        sha256 = said,
+        bytes = fields.whole("bytes"),
+        modelType = fields.text("model_type"),
+        iospec = IOSpec.of(fields.any("iospec"), "$path.json"),
+        config = Json.Obj(fields.obj("config")),
+        checkpointSha256 = fields.text("checkpoint_sha256"),
+        flops = if (fields.has("flops")) fields.whole("flops") else null,
+    )
+}
+
 /**
  * A bundle that was verified and whose parts are about one model.
  *
@@ -58,11 +93,6 @@ public class Bundle private constructor(
 
     public companion object {
         private const val MAX_REPORT = 64L shl 20
-        private val CARD =
-            setOf(
-                "schema", "target", "precision", "file", "sha256", "bytes", "model_type", "iospec", "config", "checkpoint_sha256",
-                "calibration", "minimum_ios", "flops", "parameters", "versions", "seconds", "prepare_seconds",
-            )
 
         /**
          * Verifies a bundle and reads what the app uses of it.
@@ -105,24 +135,7 @@ public class Bundle private constructor(
             card: String,
         ): Artifact =
             try {
-                val fields = Fields(json(verified, card), card, CARD)
-                val path = card.removeSuffix(".json")
-                val digest = fields.text("sha256")
-                // For a folder (Core ML's) the card has the digest of the tree, which this reader does not check.
-                if (!isDigest(digest) || (path in verified.files && verified.files[path] != digest)) fields.wrong("it is the digest of another file")
-                if (fields.text("file") != path.substringAfterLast('/')) fields.wrong("it belongs to another file")
-                Artifact(
-                    path = path,
-                    target = fields.text("target"),
-                    precision = fields.text("precision"),
-                    sha256 = digest,
-                    bytes = fields.whole("bytes"),
-                    modelType = fields.text("model_type"),
-                    iospec = IOSpec.of(fields.any("iospec"), card),
-                    config = Json.Obj(fields.obj("config")),
-                    checkpointSha256 = fields.text("checkpoint_sha256"),
-                    flops = if (fields.has("flops")) fields.whole("flops") else null,
-                )
+                card.removeSuffix(".json").let { artifactOf(json(verified, card), it, verified.files[it]) }
             } catch (error: DataError) {
                 wrong("$card: ${error.why}")
             }

@@ -134,12 +134,14 @@ public class DeviceHead private constructor(
         rows to DoubleArray(groups + 1) { scale[features] * solved[it][features] }
     }
 
+    /** SHA-256 over all of its numbers, as the file's header has it. */
+    public val digest: String by lazy { digestOf(tensors()) }
+
     /** The file. */
     public fun bytes(): ByteArray {
-        val tensors = tensors()
         val said =
             jsonOf(
-                "digest" to digestOf(tensors),
+                "digest" to digest,
                 "edges" to facts.edges,
                 "grid" to facts.grid,
                 "ridge" to facts.ridge,
@@ -147,7 +149,7 @@ public class DeviceHead private constructor(
                 "schema" to SCHEMA,
                 "trunk_sha256" to facts.trunkSha256,
             )
-        return Safetensors(mapOf("unplug" to said.text()), tensors).bytes()
+        return Safetensors(mapOf("unplug" to said.text()), tensors()).bytes()
     }
 
     internal fun tensors(): Map<String, RawTensor> {

@@ -5,6 +5,7 @@ import ai.unplug.core.Json
 import ai.unplug.core.TestVectors
 import ai.unplug.core.Vectors
 import ai.unplug.core.age.AgeModel
+import ai.unplug.core.age.ClassModel
 import ai.unplug.core.base64
 import ai.unplug.core.bundle.Bundle
 import ai.unplug.core.bundle.Refused
@@ -15,11 +16,15 @@ import ai.unplug.core.double
 import ai.unplug.core.doubles
 import ai.unplug.core.floats
 import ai.unplug.core.get
+import ai.unplug.core.head.HeadFolder
+import ai.unplug.core.head.OwnHead
+import ai.unplug.core.head.Trunk
 import ai.unplug.core.items
 import ai.unplug.core.picture
 import ai.unplug.core.picture.Eyes
 import ai.unplug.core.picture.Point
 import ai.unplug.core.string
+import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNotNull
 import org.junit.jupiter.api.Assertions.assertNull
@@ -73,6 +78,42 @@ class AgeBundleTest {
             assertEquals(told["decision"]["answer"].string, answer.decision?.word)
             assertEquals(told["decision"]["age"].double, model.rule?.age)
             assertThrows(DataError::class.java) { model.shown(told["picture"].picture(), emptyList()) }
+        }
+    }
+
+    @Test
+    fun `a classifier's bundle says the labels that Python says`() {
+        val told = Vectors.json("app/labelled.json")
+        val signed = (told["files"] as Json.Obj).fields.mapValues { it.value.base64 }
+        val bundle = Bundle.open(Source.of(signed), Trust.of(told["trust"]), Instant.parse(told["now"].string))
+        val artifact = checkNotNull(bundle.artifact("onnx"))
+        OnnxEngine(bundle.read(artifact.path)).use { engine ->
+            val model = ClassModel(engine, artifact.iospec, bundle.manifest.postprocessing)
+            val found = model.answer(model.shown(told["picture"].picture()))
+            assertEquals(told["labels"].items.map { it.items[0].string }, found.map { it.name })
+            for ((wanted, label) in told["labels"].items.zip(found)) assertEquals(wanted.items[1].double, label.probability, 1e-5)
+        }
+    }
+
+    @Test
+    fun `a photograph goes through the trunk of a head, and its owner is in and out again`() {
+        val (told, trunk) = Vectors.json("head/own.json") to "files/age-trunk.fp32.onnx"
+        val files =
+            listOf(trunk, "$trunk.json").associateWith { Vectors.file("head/${it.removePrefix("files/")}").readBytes() } +
+                ("phone/head.safetensors" to Vectors.file("head/start.safetensors").readBytes())
+        val folder = HeadFolder.of(Source.of(files))
+        val own = OwnHead(folder.head)
+        OnnxEngine(folder.read(folder.trunks.single())).use { engine ->
+            val pooled = Trunk(engine, folder.trunks[0].iospec, null).pooled(case["picture"].picture(), emptyList())
+            assertArrayEquals(told["features"].doubles, pooled, 1e-6)
+            val full = own.add(pooled, told["age"].double)
+            assertEquals(told["before"].double, full.change(pooled).before, 1e-4)
+            assertEquals(told["now"].double, full.change(pooled).now, 1e-4)
+            assertEquals(folder.head.digest, full.removeAll().proof().found)
+        }
+        val another = files.getValue("$trunk.json").decodeToString().replace("0".repeat(64), "1".repeat(64)).encodeToByteArray()
+        for (changed in files.keys.map { files - it } + (files + (trunk to ByteArray(9))) + (files + ("$trunk.json" to another))) {
+            assertThrows(DataError::class.java) { HeadFolder.of(Source.of(changed)).use { it.read(it.trunks[0]) } }
         }
     }
 

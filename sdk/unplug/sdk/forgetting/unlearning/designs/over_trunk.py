@@ -58,6 +58,7 @@ from unplug.sdk.learning.training import (
 
 from ..budget import Cost, RetrainCost, summary
 from ..lineage import lineage_of
+from .family import Kin, check_members, check_trunks, joined, members_of, ranked
 from .trunk import (
     Consented,
     TrunkRows,
@@ -183,6 +184,7 @@ class OverTrunk(ABC, Generic[K]):
         kind: type[GroupTask] = AgeTask,
         trunk: Checkpoint | None = None,
         trunk_data: Dataset | None = None,
+        family: Sequence[Checkpoint] = (),
         seed: int = 0,
         device: torch.device,
         restart: bool = False,
@@ -202,6 +204,8 @@ class OverTrunk(ABC, Generic[K]):
                 on `trunk_data`.
             trunk_data: the data that the trunk was trained on, with nobody of `dataset`; None loads
                 the data that the trunk's record names.
+            family: trunks of one set of data, in the place of `trunk`: the best is taken, and the
+                others become members that share its head.
             seed: the seed of everything random, and of a trunk that is trained here.
             device: the device for the trunk's pass over the pictures.
             restart: drop an unfinished training of the trunk instead of continuing it.
@@ -212,15 +216,36 @@ class OverTrunk(ABC, Generic[K]):
             CheckpointError: the trunk is neither, or has no record.
             DataError: somebody is in both sets of data, other data than the trunk's, a sample
                 without an age, or with a label that the trunk never had.
+
+        See `unplug.sdk.forgetting.unlearning.designs.family` for what a family refuses.
         """
         check_place(out)
+        check_trunks(family)
         split = fitting(split, dataset, show=show)
         how: dict[str, Any] = {"device": device, "show": show}
-        trunk, trunk_data = ready_trunk(
-            trunk, trunk_data, dataset, recipe, out, kind=kind, seed=seed, restart=restart, **how
-        )
+        for given in family or (trunk,):
+            trunk, trunk_data = ready_trunk(
+                given,
+                trunk_data,
+                dataset,
+                recipe,
+                out,
+                kind=kind,
+                seed=seed,
+                restart=restart,
+                **how,
+            )
+        assert trunk is not None and trunk_data is not None
         start = time.perf_counter()
+        kin = []
+        if family:
+            made = [_over(kind, item, trunk_data, self.width).to(device) for item in family]
+            kin = ranked(family, made, trunk_data, **how)
+            trunk = kin[0].trunk
         model, facts, kept = self._begun(kind, trunk, trunk_data, seed, **how)
+        members = {item.name: item.model for item in kin[1:]}
+        if family:
+            facts |= {"reference": kin[0].name, "members": self._joined(model, kin)}
         rows = rows_of(model, facts["grid"], dataset, split.retain, **how)
         kept = self.fit(model, kept, rows, seed)
         self.fill(model, kept, facts)
@@ -241,7 +266,17 @@ class OverTrunk(ABC, Generic[K]):
             "metrics": measured(model, dataset, parts, device),
             "versions": versions(),
         }
-        return _saved(model, kept, split, out, record)
+        return self._saved(model, kept, split, out, record, members, dataset, device)
+
+    def _joined(self, model: PictureModel, kin: Sequence[Kin]) -> dict[str, Any]:
+        """Makes the other trunks of a family members, and says what the record does of each."""
+        facts: dict[str, Any] = {item.name: joined(kin[0], model, item) for item in kin[1:]}
+        for item in kin[1:]:
+            facts[item.name] |= {
+                "trunk_sha256": trunk_sha256(item.model, self.own),
+                "trunk": trunk_facts(item.trunk),
+            }
+        return facts
 
     def forget(
         self,
@@ -280,6 +315,7 @@ class OverTrunk(ABC, Generic[K]):
         before = split_of(original, dataset)
         split, gone = split_for(before, dataset, forget_ids), leaving(before, forget_ids)
         kept, seed = self._opened(original, dataset), int(original.record["seed"])
+        members = {name: item.model for name, item in members_of(original).items()}
         check_request(kept, gone)
         step, whole = self._cost(kept, gone), self._cost(kept, gone, refit=True)
         model, start = model.to(device), time.perf_counter()
@@ -333,7 +369,31 @@ class OverTrunk(ABC, Generic[K]):
             "lineage": lineage_of(original, stored),
             "versions": versions(),
         }
-        return _saved(model, kept, split, out, record)
+        return self._saved(model, kept, split, out, record, members, dataset, device)
+
+    def _saved(
+        self,
+        model: PictureModel,
+        kept: K,
+        split: Split,
+        out: Path,
+        record: dict[str, Any],
+        members: Mapping[str, PictureModel],
+        dataset: Dataset,
+        device: torch.device,
+    ) -> Checkpoint:
+        """The model with its state, and the members of its family with the same head."""
+        below, design = {}, record["design"]
+        for name, member in members.items():
+            self.fill(member, kept, design)
+            own = {key: value for key, value in design.items() if key != "members"}
+            own |= design["members"][name] | {"member": name}
+            metrics = measured(member, dataset, {"test": split.test}, device)
+            theirs = record | {"design": own, "metrics": metrics}
+            below[name] = member.cpu(), theirs, model_card(theirs, member.called)
+        card, state = model_card(record, model.called), kept.tensors(keyed_names(split))
+        save_checkpoint(model.cpu(), out, record=record, card=card, state=state, members=below)
+        return load_checkpoint(out, expect=model.model_type)
 
     def load(self, checkpoint: Checkpoint) -> K:
         """The state of a checkpoint of this design.
@@ -347,6 +407,9 @@ class OverTrunk(ABC, Generic[K]):
             if not holds:
                 raise CheckpointError(str(where), why, RESTORE)
 
+        if "member" in record["design"]:
+            why, fix = "it is a member: its family forgets as a whole", "Give the family's folder"
+            raise CheckpointError(str(checkpoint.path), why, fix)
         check(place.is_file(), "what the model is computed from is not there")
         same = sha256_file(place) == record.get("state_sha256")
         check(same, "it is not the state of this checkpoint (hash differs)")
@@ -368,6 +431,7 @@ class OverTrunk(ABC, Generic[K]):
         for name in self.own:
             same = torch.allclose(expected[name], weights[name], rtol=1e-4, atol=1e-4)
             check(same, f"{name} of the weights is not what it gives")
+        check_members(checkpoint, self.own)
         return kept
 
     def price(self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float:
@@ -409,13 +473,10 @@ class OverTrunk(ABC, Generic[K]):
         model = _over(kind, trunk, trunk_data, self.width).to(device)
         known = consented(model, trunk, trunk_data, device, show=show)
         facts, kept = self.begin(model, known, seed)
-        elsewhere = {
-            name: trunk.record[name] for name in ("trained_on", "adopted") if name in trunk.record
-        }
         told = {
             "grid": known.grid,
             "trunk_sha256": trunk_sha256(model, self.own),
-            "trunk": elsewhere | {"sha256": trunk.sha256, "data": trunk.record.get("data", {})},
+            "trunk": trunk_facts(trunk),
         }
         return model, told | facts, kept
 
@@ -463,12 +524,11 @@ def _over(
     return model
 
 
-def _saved(
-    model: PictureModel, kept: Kept, split: Split, out: Path, record: dict[str, Any]
-) -> Checkpoint:
-    card, state = model_card(record, model.called), kept.tensors(keyed_names(split))
-    save_checkpoint(model.cpu(), out, record=record, card=card, state=state)
-    return load_checkpoint(out, expect=model.model_type)
+def trunk_facts(trunk: Checkpoint) -> dict[str, Any]:
+    """What the record of a design says of its trunk."""
+    record = trunk.record
+    elsewhere = {name: record[name] for name in ("trained_on", "adopted") if name in record}
+    return elsewhere | {"sha256": trunk.sha256, "data": record.get("data", {})}
 
 
 def leaving(before: Split, ids: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from unplug.sdk.evidence.auditing import AuditReport, Certification, Exports
 
     from .decided import Decided
+    from .stages_files import MemberFiles
 
 
 class ReleaseEvidence:
@@ -37,6 +38,7 @@ class ReleaseEvidence:
     decided: Decided | None
     evaluation: EvaluationReport | None
     bench: BenchReport
+    members: Mapping[str, MemberFiles] | None
 
     def __init__(self, results: Mapping[str, Any]) -> None:
         self.results = results

@@ -18,6 +18,7 @@ from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins import MEMBERS, Checkpoint, Classifier, PictureModel, load_checkpoint
 from unplug.sdk.learning.data import Dataset, opened_again
 from unplug.sdk.learning.training import ImageSet, split_of
+from unplug.trust.bundle import is_safe
 
 from .trunk import coarse, grid_of, moments, pooled, tensors_of, trunk_sha256, truth_of
 
@@ -109,8 +110,8 @@ def check_trunks(trunks: Sequence[Checkpoint]) -> None:
     for trunk in trunks:
         name, side = trunk.path.resolve().name, trunk.model.image_size
         first, wanted = next(iter(known.items()), (name, side))
-        if name in known:
-            raise _odd(name, "another trunk has the same name")
+        if not is_name(name) or name.lower() in {*map(str.lower, known)}:
+            raise _odd(name, "another trunk has the same name, or it is none for a file")
         if side != wanted:
             raise _odd(name, f"it takes {side} pixels where {first} takes {wanted}")
         known[name] = side
@@ -208,8 +209,8 @@ def members_of(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
 
 
 def is_name(name: object) -> bool:
-    """Whether a member may be called so: it is the name of a folder."""
-    return isinstance(name, str) and name not in ("", ".", "..") and not {*name} & {*"/\\\0"}
+    """Whether a member may be called so: it is the name of a folder, in bundles as well."""
+    return isinstance(name, str) and "/" not in name and is_safe(name)
 
 
 def check_members(checkpoint: Checkpoint, own: Sequence[str]) -> dict[str, Checkpoint]:

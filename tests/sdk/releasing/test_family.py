@@ -67,13 +67,13 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     assert not any("design" in item for item in old.files)
     assert read_json(first / "reports" / f"parity-{member.name}.json")["rows"]
     # a phone that holds the member's file takes the head alone
-    heads = [load_file(place / "head.safetensors") for place in (first, second)]
+    heads = [load_file(place / "shared-head.safetensors") for place in (first, second)]
     later = families[1].members[1]
     assert later.trunk_sha256 == member.trunk_sha256
     named = (member.checkpoint_sha256, later.checkpoint_sha256)
     taken = take_head((first / name).read_bytes(), *heads, named)
     assert hashlib.sha256(taken).hexdigest() == new.files[name].sha256 != old.files[name].sha256
-    assert new.files["head.safetensors"].bytes < 4096
+    assert new.files["shared-head.safetensors"].bytes < 4096
 
     broken = tmp_path / "broken"
     for edit, why in (

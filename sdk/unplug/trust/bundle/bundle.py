@@ -42,7 +42,7 @@ from .source import (
 from .trust import Trust
 from .verifier import verify
 
-HEAD_FILE = "head.safetensors"
+HEAD_FILE = "shared-head.safetensors"
 """The weights that the members of a family share."""
 BUNDLE_ENTRIES = (
     "README.md",

@@ -100,7 +100,7 @@ def take_head(
 
     Args:
         file: the file of the release before, of fp32 or fp16 (int8 has scales of its own).
-        before, after: the tensors of ``head.safetensors`` in the two releases.
+        before, after: the tensors of ``shared-head.safetensors`` in the two releases.
         named: the two ``checkpoint_sha256`` of the member.
 
     Raises:

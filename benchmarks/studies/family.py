@@ -45,7 +45,8 @@ def kept(place: Path, make: Any) -> Checkpoint:
 def errors(model: Checkpoint, data: Dataset, ids: Sequence[str]) -> NDArray[np.float64]:
     """Absolute errors in years (N,)."""
     seen = to_tensors(data, ids, model.model.age_edges, CPU)
-    return np.abs(predict(model.model, seen).age_N - seen.age_N.numpy()).astype(np.float64)
+    error_N: NDArray[np.float64] = np.abs(predict(model.model, seen).age_N - seen.age_N.numpy())
+    return error_N
 
 
 def requests(

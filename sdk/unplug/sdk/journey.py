@@ -106,6 +106,8 @@ def train(
     }
     if forgettable is None:
         return train_pictures(kind, data, split, chosen, Path(out), **shared)
+    if family:
+        shared["family"] = [_checkpoint(item) for item in family]
     return build_design(forgettable, design).train(
         data,
         split,
@@ -114,7 +116,6 @@ def train(
         kind=kind,
         trunk=None if trunk is None else _checkpoint(trunk),
         trunk_data=trunk_data,
-        family=[_checkpoint(item) for item in family],
         **shared,
     )
 

@@ -7,6 +7,7 @@ import json
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.numpy import load_file
@@ -34,7 +35,7 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     personal = load_dataset("synth:n=90,subjects=45,seed=1", 32, show=False)
     consented = load_dataset("synth:n=160,subjects=80,seed=2", 32, show=False)
     split, own = make_split(personal, seed=0), make_split(consented, seed=0)
-    trunks = []
+    trunks, how = [], dict[str, Any]()
     for seed, (name, size) in enumerate(SIZES.items()):
         recipe = Recipe(size=size, image_size=32, epochs=10, batch_size=16)
         how = {"seed": seed, "device": CPU, "show": False}
@@ -67,11 +68,11 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     assert not any("design" in item for item in old.files)
     assert read_json(first / "reports" / f"parity-{member.name}.json")["rows"]
     # a phone that holds the member's file takes the head alone
-    heads = [load_file(place / "shared-head.safetensors") for place in (first, second)]
+    before, after = (load_file(place / "shared-head.safetensors") for place in (first, second))
     later = families[1].members[1]
     assert later.trunk_sha256 == member.trunk_sha256
     named = (member.checkpoint_sha256, later.checkpoint_sha256)
-    taken = take_head((first / name).read_bytes(), *heads, named)
+    taken = take_head((first / name).read_bytes(), before, after, named)
     assert hashlib.sha256(taken).hexdigest() == new.files[name].sha256 != old.files[name].sha256
     assert new.files["shared-head.safetensors"].bytes < 4096
 

@@ -33,8 +33,8 @@ from unplug.plugins import Checkpoint
 from unplug.sdk.drawing.inference import (
     DECISION_KEY,
     FAMILY_KEY,
+    FamilyMember,
     FamilyRecord,
-    Member,
 )
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
 from unplug.sdk.forgetting.unlearning import (
@@ -441,7 +441,7 @@ def _family(evidence: ReleaseEvidence, files: Mapping[str, MemberFiles]) -> Fami
     first = (design["reference"], evidence.unlearned, evidence.bench)
     return FamilyRecord(
         members=tuple(
-            Member(
+            FamilyMember(
                 name=name,
                 checkpoint_sha256=model.sha256,
                 trunk_sha256=model.record["design"]["trunk_sha256"],

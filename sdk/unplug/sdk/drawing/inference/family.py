@@ -16,7 +16,7 @@ FAMILY_KEY = "family"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Member:
+class FamilyMember:
     """One size of a family.
 
     Args:
@@ -41,7 +41,7 @@ class FamilyRecord:
 
     __pydantic_config__: ClassVar = STRICT
 
-    members: tuple[Member, ...]
+    members: tuple[FamilyMember, ...]
     schema: Literal["unplug-family/1"] = "unplug-family/1"
 
 
@@ -63,7 +63,7 @@ def family_in(postprocessing: Mapping[str, Any], where: str) -> FamilyRecord | N
         raise InputError(where, why, "Get another release") from problem
 
 
-def choose_member(members: Sequence[Member], budget_ms: float) -> Member:
+def choose_member(members: Sequence[FamilyMember], budget_ms: float) -> FamilyMember:
     """The best member that fits: the first, in the order of the manifest (best first), whose
     latency is known and at most the budget.
 
@@ -73,8 +73,8 @@ def choose_member(members: Sequence[Member], budget_ms: float) -> Member:
 
     Example:
         >>> hashes = {"checkpoint_sha256": "0" * 64, "trunk_sha256": "1" * 64}
-        >>> small = Member(name="small", latency_ms=2.0, **hashes)
-        >>> nano = Member(name="nano", latency_ms=0.5, **hashes)
+        >>> small = FamilyMember(name="small", latency_ms=2.0, **hashes)
+        >>> nano = FamilyMember(name="nano", latency_ms=0.5, **hashes)
         >>> choose_member([small, nano], 1.0).name
         'nano'
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ TRAIN = f"train age --data {PERSONAL} --forgettable closed-form --set random_fea
 def make(root: Path) -> None:
     agreed = load_dataset(CONSENTED, SIDE, show=False)
     split = make_split(agreed, seed=0)
-    how = {"device": CPU, "show": False}
+    how: dict[str, Any] = {"device": CPU, "show": False}
     for seed, (name, size) in enumerate(TRUNKS.items()):
         recipe = Recipe(size=size, image_size=SIDE, epochs=7, batch_size=16)
         train_age(agreed, split, recipe, root / name, seed=seed, **how)
@@ -76,6 +77,7 @@ def test_members_are_models_with_their_own_trunk_and_one_head(here: Path) -> Non
         assert member.model.age_centers.tolist() == family.model.age_centers.tolist()
         assert member.record["metrics"]["test"]["n"] == 30
         assert not (member.path / "design.safetensors").exists()
+        assert f", {TRUNKS[name]}, {SIDE} px" in (member.path / "README.md").read_text()
 
 
 def test_the_lift_of_a_member_is_the_map_before_the_lift_of_the_best(here: Path) -> None:
@@ -118,7 +120,7 @@ def test_one_step_is_a_refit_of_every_member(here: Path, tmp_path: Path) -> None
     for count in (1, 9, 90):
         asked = names[len(gone) : len(gone) + count]
         gone += asked
-        how = {"device": CPU, "show": False}
+        how: dict[str, Any] = {"device": CPU, "show": False}
         price = FORM.price(model, data, asked)
         if count == 9:  # one by one
             for name in asked:
@@ -135,7 +137,6 @@ def test_one_step_is_a_refit_of_every_member(here: Path, tmp_path: Path) -> None
 
 
 def test_the_command_names_the_members(here: Path, tmp_path: Path) -> None:
-    name = load_dataset(PERSONAL, SIDE, show=False).samples[0].id
     name = split_of(load_checkpoint("family"), load_dataset(PERSONAL, SIDE, show=False)).train[0]
     (tmp_path / "who.txt").write_text(name + "\n")
     asked = f"--data {PERSONAL} --forget {tmp_path / 'who.txt'} --out {tmp_path / 'x'}"

@@ -58,7 +58,7 @@ from unplug.sdk.learning.training import (
 
 from ..budget import Cost, RetrainCost, summary
 from ..lineage import lineage_of
-from .family import Kin, check_members, check_trunks, joined, members_of, ranked
+from .family import check_members, check_trunks, joined, members_of, ranked
 from .trunk import (
     Consented,
     TrunkRows,
@@ -223,8 +223,9 @@ class OverTrunk(ABC, Generic[K]):
         check_trunks(family)
         split = fitting(split, dataset, show=show)
         how: dict[str, Any] = {"device": device, "show": show}
+        trunks = []
         for given in family or (trunk,):
-            trunk, trunk_data = ready_trunk(
+            ready, trunk_data = ready_trunk(
                 given,
                 trunk_data,
                 dataset,
@@ -235,17 +236,10 @@ class OverTrunk(ABC, Generic[K]):
                 restart=restart,
                 **how,
             )
-        assert trunk is not None and trunk_data is not None
+            trunks.append(ready)
+        assert trunk_data is not None
         start = time.perf_counter()
-        kin = []
-        if family:
-            made = [_over(kind, item, trunk_data, self.width).to(device) for item in family]
-            kin = ranked(family, made, trunk_data, **how)
-            trunk = kin[0].trunk
-        model, facts, kept = self._begun(kind, trunk, trunk_data, seed, **how)
-        members = {item.name: item.model for item in kin[1:]}
-        if family:
-            facts |= {"reference": kin[0].name, "members": self._joined(model, kin)}
+        trunk, model, facts, kept, members = self._grown(kind, trunks, trunk_data, seed, **how)
         rows = rows_of(model, facts["grid"], dataset, split.retain, **how)
         kept = self.fit(model, kept, rows, seed)
         self.fill(model, kept, facts)
@@ -268,15 +262,29 @@ class OverTrunk(ABC, Generic[K]):
         }
         return self._saved(model, kept, split, out, record, members, dataset, device)
 
-    def _joined(self, model: PictureModel, kin: Sequence[Kin]) -> dict[str, Any]:
-        """Makes the other trunks of a family members, and says what the record does of each."""
-        facts: dict[str, Any] = {item.name: joined(kin[0], model, item) for item in kin[1:]}
-        for item in kin[1:]:
-            facts[item.name] |= {
+    def _grown(
+        self,
+        kind: type[GroupTask],
+        trunks: Sequence[Checkpoint],
+        trunk_data: Dataset,
+        seed: int,
+        **how: Any,
+    ) -> tuple[Checkpoint, PictureModel, dict[str, Any], K, dict[str, PictureModel]]:
+        """The best of some trunks, `_begun` over it, and the members that the others become."""
+        if len(trunks) == 1:
+            return trunks[0], *self._begun(kind, trunks[0], trunk_data, seed, **how), {}
+        over = [_over(kind, item, trunk_data, self.width).to(how["device"]) for item in trunks]
+        first, *others = ranked(trunks, over, trunk_data, **how)
+        model, facts, kept = self._begun(kind, first.trunk, trunk_data, seed, **how)
+        said: dict[str, Any] = {item.name: joined(first, model, item) for item in others}
+        for item in others:
+            said[item.name] |= {
                 "trunk_sha256": trunk_sha256(item.model, self.own),
                 "trunk": trunk_facts(item.trunk),
+                "recipe": recipe_of(item.trunk).to_dict(),
             }
-        return facts
+        facts |= {"reference": first.name, "members": said}
+        return first.trunk, model, facts, kept, {item.name: item.model for item in others}
 
     def forget(
         self,
@@ -389,7 +397,8 @@ class OverTrunk(ABC, Generic[K]):
             own = {key: value for key, value in design.items() if key != "members"}
             own |= design["members"][name] | {"member": name}
             metrics = measured(member, dataset, {"test": split.test}, device)
-            theirs = record | {"design": own, "metrics": metrics}
+            recipe = own.pop("recipe", record["recipe"])
+            theirs = record | {"design": own, "metrics": metrics, "recipe": recipe}
             below[name] = member.cpu(), theirs, model_card(theirs, member.called)
         card, state = model_card(record, model.called), kept.tensors(keyed_names(split))
         save_checkpoint(model.cpu(), out, record=record, card=card, state=state, members=below)

@@ -81,7 +81,7 @@ def test_members_are_models_with_their_own_trunk_and_one_head(here: Path) -> Non
 
 
 def test_the_lift_of_a_member_is_the_map_before_the_lift_of_the_best(here: Path) -> None:
-    """Of pictures that no trunk saw, it says about what the best one's says; how much is on record."""
+    """Of pictures that no trunk saw it says about what the best one's says, as is on record."""
     family = load_checkpoint(here / "family")
     data = load_dataset(CONSENTED, SIDE, show=False)
     held = split_of(load_checkpoint(here / "nano"), data)
@@ -94,8 +94,8 @@ def test_the_lift_of_a_member_is_the_map_before_the_lift_of_the_best(here: Path)
             left = (answer_ND - wanted_ND).square().sum()
             explained = 1.0 - float(left / (wanted_ND - wanted_ND.mean(0)).square().sum())
             told = family.record["design"]["members"][name]["explained"]
-            # random directions of the same features, about a mean of other pictures
-            assert explained == pytest.approx(told, abs=0.15)
+            # in random directions, of pictures that were added to the map after they had judged it
+            assert told - 0.15 < explained < 1.0
 
 
 def test_the_map_is_a_ridge_regression_by_hand() -> None:

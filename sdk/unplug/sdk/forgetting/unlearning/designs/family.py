@@ -127,23 +127,31 @@ def _meant(model: PictureModel) -> dict[str, Any]:
 
 
 def fitted(x_NC: Tensor, y_NK: Tensor, x_MC: Tensor, y_MK: Tensor) -> tuple[Tensor, Tensor, float]:
-    """W (K, C) and b (K,) of the ridge regression of y on x that explains most of the second set,
-    and the share of its variance that it explains.
+    """W (K, C) and b (K,) of the ridge regression of y on x over both sets, with the penalty by which
+    the first alone explains most of the second's variance, and the share of that.
     """
+    mean_K = y_NK.mean(0)
+    whole = max(float((y_MK - mean_K).square().sum()), 1e-9)
+    tried = []
+    for penalty, (weight_KC, bias_K) in zip(PENALTIES, _ridges(x_NC, y_NK), strict=True):
+        left = float((y_MK - x_MC @ weight_KC.T - bias_K).square().sum())
+        tried.append((1.0 - left / whole, penalty))
+    explained, best = max(tried)
+    ridges = _ridges(torch.cat([x_NC, x_MC]), torch.cat([y_NK, y_MK]))
+    return *ridges[PENALTIES.index(best)], explained
+
+
+def _ridges(x_NC: Tensor, y_NK: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """W (K, C) and b (K,) by each of `PENALTIES`."""
     (mean_C, spread_C), mean_K = moments(x_NC), y_NK.mean(0)
     z_NC = (x_NC - mean_C) / spread_C
     value_C, vector_CC = torch.linalg.eigh(z_NC.T @ z_NC / len(z_NC))
     along_CK = vector_CC.T @ (z_NC.T @ (y_NK - mean_K)) / len(z_NC)
-    whole, best = float((y_MK - mean_K).square().sum()), None
-    for penalty in PENALTIES:
-        weight_KC = (vector_CC @ (along_CK / (value_C[:, None] + penalty))).T / spread_C
-        bias_K = mean_K - weight_KC @ mean_C
-        left = float((y_MK - x_MC @ weight_KC.T - bias_K).square().sum())
-        explained = 1.0 - left / whole if whole > 0.0 else 0.0
-        if best is None or explained > best[2]:
-            best = weight_KC, bias_K, explained
-    assert best is not None
-    return best
+    weights = [
+        (vector_CC @ (along_CK / (value_C[:, None] + penalty))).T / spread_C
+        for penalty in PENALTIES
+    ]
+    return [(weight_KC, mean_K - weight_KC @ mean_C) for weight_KC in weights]
 
 
 @torch.no_grad()

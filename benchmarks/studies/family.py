@@ -77,7 +77,7 @@ def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int) -> None
     agreed, personal = (load_dataset(f"{spec}{seed}", pixels, show=False) for seed in (2, 1))
     how: dict[str, Any] = {"device": "cpu", "show": False}
     own, split = make_split(agreed, seed=0), make_split(personal, seed=0)
-    trained = {"size": "nano", "epochs": epochs, "batch_size": 64, "lr": 3e-3}
+    trained = {"size": "nano", "epochs": epochs, "batch_size": 16, "lr": 2e-3}
     trunks = {
         name: kept(
             work / name,

@@ -197,7 +197,7 @@ def save_checkpoint(
         record: JSON-ready facts for ``unplug.json``; the hash of the weights is added here.
         card: Markdown for ``README.md``.
         state: tensors for `DESIGN_STATE`; the record then names the hash of that file.
-        members: by name, network, record and card of each checkpoint below `MEMBERS`.
+        members: network, record and card of each checkpoint below `MEMBERS`, by name.
 
     Raises:
         OutputError: the folder cannot be written.

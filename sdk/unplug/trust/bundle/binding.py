@@ -98,8 +98,8 @@ def model_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _members(manifest: Manifest) -> dict[str, str]:
-    """Folders of a family's members and their weights, but for the reference's; what is no family
-    has none, and whoever reads it refuses it.
+    """Folders of a family's members and their weights, but for the reference's; what is not a
+    family has none, and its readers refuse it.
     """
     family = manifest.postprocessing.get("family")
     listed = family.get("members") if isinstance(family, dict) else None

@@ -65,8 +65,8 @@ class Content:
         vectors: a folder of test vectors.
         card: Markdown for ``README.md``.
         facts: the rest of the manifest (iospec, lineage, summaries).
-        members: of a family the files of every member but the reference.
-        head: of a family the weights that they share.
+        members: the files of every member of a family but the reference.
+        head: the file of the weights that they share.
     """
 
     artifacts: Sequence[Artifact]

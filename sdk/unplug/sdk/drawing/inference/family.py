@@ -49,7 +49,7 @@ def family_in(postprocessing: Mapping[str, Any], where: str) -> FamilyRecord | N
     """The record in a manifest's ``postprocessing``; None where it carries none.
 
     Raises:
-        InputError: what stands there is no record.
+        InputError: what stands there is not a record.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -68,7 +68,7 @@ def choose_member(members: Sequence[FamilyMember], budget_ms: float) -> FamilyMe
     latency is known and at most the budget.
 
     Raises:
-        InputError: no member fits; a budget or a latency that is no time above 0; two members of
+        InputError: no member fits; a budget or a latency that is not above 0; two members of
             one name, or none at all.
 
     Example:
@@ -79,7 +79,9 @@ def choose_member(members: Sequence[FamilyMember], budget_ms: float) -> FamilyMe
         'nano'
     """
     if not 0.0 < budget_ms < float("inf"):
-        raise InputError(f"budget {budget_ms:g} ms", "it is no time", "Give milliseconds above 0")
+        raise InputError(
+            f"budget {budget_ms:g} ms", "it is not a time", "Give milliseconds above 0"
+        )
     known = [item.latency_ms for item in members if item.latency_ms is not None]
     names = {item.name for item in members}
     if not members or len(names) < len(members) or not all(0 < ms < float("inf") for ms in known):

@@ -161,7 +161,7 @@ def check_design(
 
     Raises:
         InputError: no such design or setting; a trunk without a design; borders of another trunk;
-            a family of one, with a trunk beside it, or of a design that has no head to share.
+            a family of one, next to a trunk, or of a design that has no head to share.
     """
     if name is None:
         asked = {

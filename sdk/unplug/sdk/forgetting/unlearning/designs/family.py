@@ -27,7 +27,7 @@ LEAST_EXPLAINED = 0.2
 member's must explain.
 """
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""Of a map, a sample and a feature of spread 1; the best on those pictures is taken."""
+"""Penalties of a map, a sample and a feature of spread 1; the best on those pictures is taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Kin:
         trunk: the checkpoint.
         model: the predictor over it.
         seen_NC: pooled features of pictures that all trunks were trained on.
-        held_MC: of pictures that none was trained on.
+        held_MC: pooled features of pictures that none was trained on.
         skill: the share of the truth of the latter that its features explain.
     """
 
@@ -65,7 +65,7 @@ def ranked(
     Args:
         trunks: two or more.
         models: a predictor over each, see `PictureModel`.
-        data: what all of them were trained on.
+        data: the data that all of them were trained on.
         device: the device for the passes over the pictures.
         show: progress bars.
 

@@ -53,7 +53,7 @@ from unplug.trust.ledger import Ledger
 from .beforehand import check_beforehand, check_gates
 from .bill import BILL, bill_of_materials, croissant_of
 from .contents import bundle_card, write_vectors
-from .evidence import ReleaseEvidence
+from .evidence import MemberFiles, ReleaseEvidence
 from .gates import Gates
 from .material import ReleaseMaterial
 from .overrides import overridden
@@ -62,7 +62,7 @@ from .refusing import refusal
 from .release_config import ReleaseConfig
 from .stage import Say, StageProgress
 from .stages import STAGES, find_evidence, retraining_takes
-from .stages_files import MemberFiles, latency
+from .stages_files import latency
 
 CERTIFICATION = "certification.json"
 MOST_GONE = 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from unplug.sdk.drawing.conditions import example_inputs, real_inputs
 from unplug.sdk.evidence.auditing import not_run_here
 from unplug.sdk.forgetting.unlearning import members_of
 
-from .evidence import ReleaseEvidence
+from .evidence import MemberFiles, ReleaseEvidence
 from .material import ReleaseMaterial
 from .stage import Left, Stage
 
@@ -129,21 +129,6 @@ class Bench(Stage):
         )
 
     read = BenchReport.load
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemberFiles:
-    """What ships of one member of a family, but for the reference.
-
-    Args:
-        artifacts: its files.
-        parity: those against its checkpoint.
-        bench: their latency on this machine.
-    """
-
-    artifacts: Sequence[Artifact]
-    parity: ParityReport
-    bench: BenchReport
 
 
 class Members(Stage):

@@ -24,6 +24,7 @@ from .checkpoint import BINDING as BINDING
 from .checkpoint import CHECKPOINT_FILES as CHECKPOINT_FILES
 from .checkpoint import CODE_FILE as CODE_FILE
 from .checkpoint import DESIGN_STATE as DESIGN_STATE
+from .checkpoint import MEMBERS as MEMBERS
 from .checkpoint import RECORD as RECORD
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import check_binding as check_binding

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -88,6 +88,8 @@ _WEIGHTS = re.compile(
 )
 DESIGN_STATE = "design.safetensors"
 """The file that a forgettable model's personal part is computed from."""
+MEMBERS = "members"
+"""The folder of the checkpoints that share the head of a forgettable model."""
 CODE_FILE = "unplug_plugin.py"
 """What diffusers runs to open a plugin, if somebody lets it; unplug never does."""
 CHECKPOINT_FILES = (
@@ -98,6 +100,7 @@ CHECKPOINT_FILES = (
     RECORD,
     "metrics.jsonl",
     DESIGN_STATE,
+    MEMBERS,
     CODE_FILE,
 )
 """All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
@@ -183,6 +186,7 @@ def save_checkpoint(
     record: dict[str, Any],
     card: str,
     state: dict[str, Any] | None = None,
+    members: Mapping[str, tuple[Any, dict[str, Any], str]] | None = None,
 ) -> None:
     """Writes a checkpoint folder atomically, its owner's alone: its record may name people, its
     state sums up their faces.
@@ -193,23 +197,37 @@ def save_checkpoint(
         record: JSON-ready facts for ``unplug.json``; the hash of the weights is added here.
         card: Markdown for ``README.md``.
         state: tensors for `DESIGN_STATE`; the record then names the hash of that file.
+        members: network, record and card of each checkpoint below `MEMBERS`, by name.
 
     Raises:
         OutputError: the folder cannot be written.
     """
-    from safetensors.torch import save_file
-
     with atomic_dir(
         Path(path), owner="config.json", ours=CHECKPOINT_FILES, private=True
     ) as temporary:
-        # The card goes first: huggingface_hub writes a generic one where none is there.
-        (temporary / "README.md").write_text(card, encoding="utf-8")
-        with safetensors_errors(temporary):
-            model.save_pretrained(temporary)
-            if state is not None:
-                save_file(state, temporary / DESIGN_STATE)
-                record = record | {"state_sha256": sha256_file(temporary / DESIGN_STATE)}
-        write_json(temporary / RECORD, record | {BINDING: weights_sha256(temporary)})
+        _write(temporary, model, record, card, state)
+        for name, member in (members or {}).items():
+            (temporary / MEMBERS / name).mkdir(parents=True)
+            _write(temporary / MEMBERS / name, *member)
+
+
+def _write(
+    folder: Path,
+    model: Any,
+    record: dict[str, Any],
+    card: str,
+    state: dict[str, Any] | None = None,
+) -> None:
+    from safetensors.torch import save_file
+
+    # The card goes first: huggingface_hub writes a generic one where none is there.
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    with safetensors_errors(folder):
+        model.save_pretrained(folder)
+        if state is not None:
+            save_file(state, folder / DESIGN_STATE)
+            record = record | {"state_sha256": sha256_file(folder / DESIGN_STATE)}
+    write_json(folder / RECORD, record | {BINDING: weights_sha256(folder)})
 
 
 @contextlib.contextmanager

@@ -54,6 +54,7 @@ def train(
     forgettable: str | None = None,
     trunk: Checkpoint | Place | None = None,
     trunk_data: Dataset | None = None,
+    family: Sequence[Checkpoint | Place] = (),
     design: Mapping[str, Any] | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -74,6 +75,8 @@ def train(
             `adopt_trunk` made; None trains one on `trunk_data`.
         trunk_data: the data that a design's trunk was trained on; None reads the data that the
             trunk's record names.
+        family: trunks of one side and one set of data, in the place of `trunk`: the best is the
+            reference, and each other is a member in its size with the same head, below ``members``.
         design: settings of the design, fields of `unplug.sdk.forgetting.unlearning.ClosedForm` or
             `Shards`.
         restart: drop an unfinished run instead of continuing it.
@@ -91,7 +94,8 @@ def train(
     from unplug.sdk.forgetting.unlearning import build_design, check_design
     from unplug.sdk.learning.training import Recipe
 
-    check_design(forgettable, design, trunk=trunk, trunk_data=trunk_data, edges=recipe.get("edges"))
+    trunks: dict[str, Any] = {"trunk": trunk, "trunk_data": trunk_data, "family": family}
+    check_design(forgettable, design, **trunks, edges=recipe.get("edges"))
     kind = _predicts(task)
     chosen = Recipe(**{"image_size": data.size, **kind.defaults} | recipe)
     shared: dict[str, Any] = {
@@ -102,6 +106,8 @@ def train(
     }
     if forgettable is None:
         return train_pictures(kind, data, split, chosen, Path(out), **shared)
+    if family:
+        shared["family"] = [_checkpoint(item) for item in family]
     return build_design(forgettable, design).train(
         data,
         split,

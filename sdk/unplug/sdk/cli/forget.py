@@ -169,6 +169,8 @@ def _told(done: Checkpoint, task: StoredTask, out: Path) -> Outcome:
         lines.append(folded(slow))
     if facts.get("exact"):  # its share of a refit is told beforehand
         lines.append(folded(f"exact: {facts['how']}"))
+        if members := done.record.get("design", {}).get("members"):
+            lines.append(folded(f"the same head is in its members: {', '.join(members)}"))
     else:
         shares = percent(cost["compute_fraction"]), percent(cost["wall_fraction"])
         source = cost["retrain"]["source"]

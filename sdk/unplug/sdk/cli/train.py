@@ -53,6 +53,14 @@ def predictor(function: F) -> F:
     for add in (
         restart_option(),
         settings_option("A setting of the design, e.g. ridge=0.01; may be repeated."),
+        path_option(
+            "--family",
+            multiple=True,
+            help=(
+                "A trained trunk of several that share one head: all are members, each in its size. "
+                "Once a trunk."
+            ),
+        ),
         path_option("--trunk", help="A trained trunk for a design."),
         click.option(
             "--trunk-data",
@@ -128,6 +136,7 @@ def _trained(
     forgettable: str | None,
     trunk_data: str | None,
     trunk: Path | None,
+    family: tuple[Path, ...],
     pairs: tuple[str, ...],
     restart: bool,
     **recipe: Any,
@@ -138,26 +147,27 @@ def _trained(
     from unplug.sdk.learning.training import Recipe, parse_edges
 
     design = settings(pairs)
-    check_design(forgettable, design, trunk=trunk, trunk_data=trunk_data, edges=edges)
+    given_trunks: dict[str, Any] = {"trunk": trunk, "trunk_data": trunk_data, "family": family}
+    check_design(forgettable, design, **given_trunks, edges=edges)
     chosen = given(Recipe, recipe)
     if edges is not None:
         chosen["edges"] = parse_edges(edges)
-    ready = None
-    if trunk is not None:
-        adopted = read_config(trunk)[0] == "age-trunk"
-        ready = load_checkpoint(trunk, expect="age-trunk" if adopted else task)
-        chosen["image_size"] = ready.model.image_size
+    trunks = []
+    for place in family if trunk is None else (trunk,):
+        adopted = read_config(place)[0] == "age-trunk"
+        trunks.append(load_checkpoint(place, expect="age-trunk" if adopted else task))
+        chosen["image_size"] = trunks[0].model.image_size
     asked = Recipe(**chosen)
     read = partial(load_dataset, size=asked.image_size, on_bad=on_bad, show=common.show)
     known: Sequence[str] | None = () if task == "classes" else None
     consented = None if trunk_data is None else read(trunk_data, labelled=known)
-    if known is not None and ready is not None:
-        known = getattr(ready.model, "classes", None) or ready.record.get("labels", ())
+    if known is not None and trunks:
+        known = getattr(trunks[0].model, "classes", None) or trunks[0].record.get("labels", ())
     elif known is not None and consented is not None:
         known = consented.classes
     dataset = read(spec, labelled=known)
     split = _split(dataset, split_file, seed=common.seed, validation=validation, test=test)
-    size = asked.size if ready is None else forgettable
+    size = forgettable if trunks else asked.size
     common.say(
         f"training {size} at {asked.image_size} px on {len(split.retain)} of {len(dataset)} samples"
     )
@@ -167,8 +177,9 @@ def _trained(
         out=out,
         task=task,
         forgettable=forgettable,
-        trunk=ready,
+        trunk=None if trunk is None else trunks[0],
         trunk_data=consented,
+        family=trunks if family else (),
         design=design,
         restart=restart,
         **common.shared,
@@ -181,6 +192,7 @@ def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:
     import torch
 
     from unplug.sdk.forgetting.tasks import GroupTask, task_of
+    from unplug.sdk.forgetting.unlearning import members_of
 
     metrics, cost = done.record["metrics"], done.record["cost"]
     lines = [f"saved {out} ({cost['wall_s']:.1f} s on {cost['device']})"]
@@ -190,12 +202,18 @@ def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:
         f"{name:<11}{row['n']:>6} samples  {task.describe(row)}" for name, row in metrics.items()
     ]
     lines.append(task.describe_groups(metrics["test"]))
+    members = members_of(done)
+    for name, member in members.items():
+        facts, row = done.record["design"]["members"][name], member.record["metrics"].get("test")
+        says = f", test {task.describe(row)}" if row else ""
+        lines.append(f"member {name}: {100 * facts['explained']:.0f} % explained{says}")
     value = {
         "out": str(out),
         "sha256": done.sha256,
         "metrics": metrics,
         "cost": cost,
         "split_sha256": split.sha256,
+        "members": {name: item.record["metrics"] for name, item in members.items()},
     }
     return Outcome(value=value, text="\n".join(lines))
 

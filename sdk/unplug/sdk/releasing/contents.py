@@ -60,6 +60,11 @@ An equality decides here, and no attack was made: see the gate `equality` below.
 {% for item in artifacts -%}
 | artifacts/{{ item.path.name }} | {{ item.card.bytes }} | {{ "yes" if item.path.name in ran else "no" }} |
 {% endfor %}
+{%- for member, files in members.items() -%}
+{% for item in files.artifacts -%}
+| members/{{ member }}/{{ item.path.name }} | {{ item.card.bytes }} | {{ "yes" if item.path.name in ran else "no" }} |
+{% endfor %}
+{%- endfor %}
 Gates:
 {% for gate in summary.gates %}
 - {{ gate.name }}: {{ "not measured," if gate.value is none else "%.4g" | format(gate.value) }}{{ gate.unit }}
@@ -95,6 +100,7 @@ def bundle_card(
         "error": task.error_name,
         "forget": unlearned.record["forget"],
         "artifacts": evidence.artifacts,
+        "members": evidence.members or {},
         "ran": {row.file for row in evidence.parity.rows if row.status != "not_run"},
         "summary": summary,
         "decision": "" if evidence.decided is None else decision_card(evidence.decided),

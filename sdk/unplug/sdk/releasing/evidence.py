@@ -5,6 +5,7 @@ made of.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,21 @@ if TYPE_CHECKING:
     from unplug.sdk.evidence.auditing import AuditReport, Certification, Exports
 
     from .decided import Decided
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberFiles:
+    """What ships of one member of a family, but for the reference.
+
+    Args:
+        artifacts: its files.
+        parity: those against its checkpoint.
+        bench: their latency on this machine.
+    """
+
+    artifacts: Sequence[Artifact]
+    parity: ParityReport
+    bench: BenchReport
 
 
 class ReleaseEvidence:
@@ -37,6 +53,7 @@ class ReleaseEvidence:
     decided: Decided | None
     evaluation: EvaluationReport | None
     bench: BenchReport
+    members: Mapping[str, MemberFiles] | None
 
     def __init__(self, results: Mapping[str, Any]) -> None:
         self.results = results

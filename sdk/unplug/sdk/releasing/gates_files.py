@@ -114,12 +114,14 @@ class FilesAgree(MayNotRun, Rule):
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Outputs that are out of tolerance."""
-        report = evidence.parity
+        members = (evidence.members or {}).values()
+        reports = [evidence.parity, *(item.parity for item in members)]
+        rows = [row for report in reports for row in report.rows]
         wrong = ("fail",) if self.allow_not_run else ("fail", "not_run")
-        bad = [row for row in report.rows if row.status in wrong]
-        ran = sum(row.status != "not_run" for row in report.rows)
+        bad = [row for row in rows if row.status in wrong]
+        ran = sum(row.status != "not_run" for row in rows)
         first = f"; first: {bad[0].file} {bad[0].output}: {bad[0].reason}" if bad else ""
-        detail = f"{counted(ran, 'output')} checked, {len(report.not_run)} not run here{first}"
+        detail = f"{counted(ran, 'output')} checked, {len(rows) - ran} not run here{first}"
         yield SAME_OUTPUTS.judged(float(len(bad)) if ran else None, 0.0, detail)
 
 
@@ -189,14 +191,19 @@ class FilesRun(Rule):
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Rows that are refused, or too slow."""
         limit = self.max_host_latency_ms
-        ran = [row for row in evidence.bench.rows if row.status != "not_run"]
+        members = (evidence.members or {}).values()
+        reports = [evidence.bench, *(item.bench for item in members)]
+        rows = [row for report in reports for row in report.rows]
+        ran = [row for row in rows if row.status != "not_run"]
         spoilt = [row for row in ran if row.reasons and not mobile_bench.at_fault(row)]
         bad = [row for row in ran if not row.valid and (row not in spoilt or limit is not None)]
-        asked, rows = RUNS, counted(len(ran), "row")
+        asked, judged = RUNS, counted(len(ran), "row")
         if limit is not None and not bad:
-            asked, rows = FAST, f"medians of {rows}"
+            asked, judged = FAST, f"medians of {judged}"
             bad = [row for row in ran if row.summary is not None and row.summary.p50 > limit]
         reasons = "; ".join(bad[0].reasons) if bad else ""
         first = f"; first: {bad[0].file}{': ' if reasons else ''}{reasons}" if bad else ""
         value = float(len(bad)) if ran else None
-        yield asked.judged(value, 0.0, f"{rows}{first}", unit="" if limit is None else f"{limit:g}")
+        yield asked.judged(
+            value, 0.0, f"{judged}{first}", unit="" if limit is None else f"{limit:g}"
+        )

@@ -9,9 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import torch
+from torch import Tensor
+
 from unplug.core import counted
+from unplug.plugins import Checkpoint
 from unplug.sdk.evidence import auditing, statistics
 from unplug.sdk.evidence.auditing import EQUIVALENCE, AttackResult, AuditReport, ModelAudit
+from unplug.sdk.forgetting.unlearning import members_of
 from unplug.trust.bundle import ANEW, CERTIFIED, EXACT, RANKED, Gate
 
 from .evidence import ReleaseEvidence
@@ -23,6 +28,8 @@ EQUAL = 1e-8
 """Weights are equal within this. Solved on one machine, from the same integers, they are the same
 bit for bit.
 """
+MISSING = 1e9
+"""The difference of a weight that the refit lacks."""
 HOLD_OUT = "Hold more people out: `unplug data split --test`, then train again"
 QUANTILE, CORRELATION = 2.2, 0.8
 """See `least_width`."""
@@ -105,7 +112,9 @@ class Equality(Rule):
         if not evidence.equal or evidence.retrained is None:
             return
         unlearned = evidence.unlearned
-        mine, theirs = (model.model.state_dict() for model in (unlearned, evidence.retrained))
+        mine, theirs = (_weights(model) for model in (unlearned, evidence.retrained))
+        # a member that the refit lacks is not shown to be equal
+        theirs = dict.fromkeys(mine, torch.tensor(MISSING)) | theirs
         differences = [
             (value.double() - theirs[name].double()).abs() for name, value in mine.items()
         ]
@@ -119,6 +128,16 @@ class Equality(Rule):
         )
         detail = f"{same} of {len(mine)} tensors are the same bit for bit; {says}"
         yield SAME_WEIGHTS.judged(worst, EQUAL, detail)
+
+
+def _weights(model: Checkpoint) -> dict[str, Tensor]:
+    """All tensors, of a family those of every member."""
+    family = {"": model} | {f"{name}/": item for name, item in members_of(model).items()}
+    return {
+        f"{name}{key}": value
+        for name, item in family.items()
+        for key, value in item.model.state_dict().items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

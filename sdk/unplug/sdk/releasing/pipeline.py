@@ -4,12 +4,13 @@ no bundle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
+from safetensors.torch import save_file
 
 from unplug.core import (
     STRICT,
@@ -29,23 +30,30 @@ from unplug.core import (
     write_json,
 )
 from unplug.plugins import Checkpoint
-from unplug.sdk.drawing.inference import DECISION_KEY
+from unplug.sdk.drawing.inference import (
+    DECISION_KEY,
+    FAMILY_KEY,
+    FamilyMember,
+    FamilyRecord,
+)
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
 from unplug.sdk.forgetting.unlearning import (
+    ClosedForm,
     check_design_request,
     design_of,
+    members_of,
     own_split,
     request_price,
 )
 from unplug.sdk.learning.data import Dataset, keyed
 from unplug.sdk.report import ReleaseRecord, Try
-from unplug.trust.bundle import Content, Gate, Signing, write_bundle
+from unplug.trust.bundle import HEAD_FILE, Content, Gate, Signing, write_bundle
 from unplug.trust.ledger import Ledger
 
 from .beforehand import check_beforehand, check_gates
 from .bill import BILL, bill_of_materials, croissant_of
 from .contents import bundle_card, write_vectors
-from .evidence import ReleaseEvidence
+from .evidence import MemberFiles, ReleaseEvidence
 from .gates import Gates
 from .material import ReleaseMaterial
 from .overrides import overridden
@@ -54,6 +62,7 @@ from .refusing import refusal
 from .release_config import ReleaseConfig
 from .stage import Say, StageProgress
 from .stages import STAGES, find_evidence, retraining_takes
+from .stages_files import latency
 
 CERTIFICATION = "certification.json"
 MOST_GONE = 0.1
@@ -372,7 +381,10 @@ def _bundle(
     for stage in STAGES:
         if (result := evidence[stage.gives]) is not None:
             reports |= stage.published(result)
-    facts = _facts(material.task, evidence, summary, ledger_head)
+    facts, head = _facts(material.task, evidence, summary, ledger_head), material.work / HEAD_FILE
+    if evidence.members is not None:
+        weights = evidence.unlearned.model.state_dict()
+        save_file({name: weights[name] for name in ClosedForm.own}, head)
     error = evidence.audit.model("unlearned").utility["test"].error
     reports[BILL] = bill_of_materials(
         out.name.removesuffix(".unplug") if signing is None else signing.publication.name,
@@ -388,6 +400,8 @@ def _bundle(
         vectors=vectors,
         card=bundle_card(out.name, material.task, evidence, summary),
         facts=facts,
+        members={name: item.artifacts for name, item in (evidence.members or {}).items()},
+        head=None if evidence.members is None else head,
     )
     write_bundle(content, out, signing)
 
@@ -398,11 +412,10 @@ def _facts(
     """The manifest but for its files: how to feed the model, and where it comes from."""
     unlearned, spent = evidence.unlearned, evidence.unlearned.record["forget"]
     processing = task.processing(unlearned)
-    if evidence.decided is not None:
-        processing = processing | {
-            "postprocessing": processing["postprocessing"]
-            | {DECISION_KEY: asdict(evidence.decided.record)}
-        }
+    more = {} if evidence.decided is None else {DECISION_KEY: asdict(evidence.decided.record)}
+    if evidence.members is not None:
+        more[FAMILY_KEY] = asdict(_family(evidence, evidence.members))
+    processing = processing | {"postprocessing": processing["postprocessing"] | more}
     return {
         "model_type": unlearned.model_type,
         "iospec": unlearned.model.iospec.to_dict(),
@@ -419,3 +432,24 @@ def _facts(
         "gates": summary["gates"],
         "versions": evidence.audit.versions,
     }
+
+
+def _family(evidence: ReleaseEvidence, files: Mapping[str, MemberFiles]) -> FamilyRecord:
+    """What the manifest says of the members, the reference first."""
+    known = members_of(evidence.unlearned)
+    design = evidence.unlearned.record["design"]
+    first = (design["reference"], evidence.unlearned, evidence.bench)
+    return FamilyRecord(
+        members=tuple(
+            FamilyMember(
+                name=name,
+                checkpoint_sha256=model.sha256,
+                trunk_sha256=model.record["design"]["trunk_sha256"],
+                latency_ms=latency(bench),
+            )
+            for name, model, bench in (
+                first,
+                *((name, known[name], item.bench) for name, item in files.items()),
+            )
+        )
+    )

@@ -12,7 +12,7 @@ from .evidence import ReleaseEvidence
 from .material import ReleaseMaterial
 from .stage import FILE, MAX_BYTES, Stage, StageProgress, StageRecords, Taken
 from .stages_audit import AUDIT, Counterparts
-from .stages_files import Bench, Export, Parity
+from .stages_files import Bench, Export, Members, Parity
 from .stages_models import Forget, Oracle, ReferenceModels
 from .stages_people import AgeLimits, Decide, ShownFaces
 from .timings import recall
@@ -29,6 +29,7 @@ STAGES: tuple[Stage, ...] = (
     AgeLimits(),
     ShownFaces(),
     Bench(),
+    Members(),
 )
 HERE = "as long as it took in this work folder"
 BEFORE = "as long as it took on this machine before"

@@ -2,6 +2,7 @@ from .binding import ANEW as ANEW
 from .binding import CERTIFIED as CERTIFIED
 from .binding import EXACT as EXACT
 from .binding import RANKED as RANKED
+from .bundle import HEAD_FILE as HEAD_FILE
 from .bundle import Content as Content
 from .bundle import artifact_paths as artifact_paths
 from .bundle import bundle_id as bundle_id
@@ -55,6 +56,7 @@ from .signed_json import validated as validated
 from .signing import Signing as Signing
 from .source import DAMAGE as DAMAGE
 from .source import MANIFEST as MANIFEST
+from .source import is_safe as is_safe
 from .source import open_source as open_source
 from .source import open_zip as open_zip
 from .source import read_whole as read_whole

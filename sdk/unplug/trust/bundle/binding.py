@@ -72,28 +72,42 @@ def gate_problems(gates: Sequence[Gate], *, signed: bool) -> Iterator[str]:
 
 def model_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
     """Where the parts of a bundle are about different models; its files were found whole before."""
-    lineage = manifest.lineage
+    known = {"artifacts": manifest.lineage.checkpoint_sha256, **_members(manifest)}
     artifacts = {
-        name.split("/")[1].removesuffix(".json")
+        (place, name[len(place) + 1 :].split("/")[0].removesuffix(".json"))
         for name in manifest.files
-        if name.startswith("artifacts/")
+        for place in known
+        if name.startswith(f"{place}/")
     }
-    if not artifacts:
-        yield "it holds no exported file"
-    for name in sorted(artifacts):
+    for place in sorted(known.keys() - {place for place, _ in artifacts}):
+        yield "it holds no exported file" + (f" in {place}" if place != "artifacts" else "")
+    for place, name in sorted(artifacts):
         try:
-            card = load_artifact(bundle / "artifacts" / name).card
+            card = load_artifact(bundle / place / name).card
         except ArtifactError as error:
             yield error.why
             continue
-        if card.checkpoint_sha256 != lineage.checkpoint_sha256:
-            yield f"artifacts/{name} was made from other weights than its lineage names"
+        if card.checkpoint_sha256 != known[place]:
+            yield f"{place}/{name} was made from other weights than its lineage names"
         if card.model_type != manifest.model_type or card.iospec != manifest.iospec:
-            yield f"artifacts/{name} has other tensors than its manifest says"
+            yield f"{place}/{name} has other tensors than its manifest says"
     try:
         yield from _report_problems(bundle, manifest)
     except (InputError, KeyError, TypeError, AttributeError) as error:
         yield f"its reports cannot be read ({type(error).__name__})"
+
+
+def _members(manifest: Manifest) -> dict[str, str]:
+    """Folders of a family's members and their weights, but for the reference's; what is not a
+    family has none, and its readers refuse it.
+    """
+    family = manifest.postprocessing.get("family")
+    listed = family.get("members") if isinstance(family, dict) else None
+    return {
+        f"members/{item.get('name')}": str(item.get("checkpoint_sha256"))
+        for item in (listed if isinstance(listed, list) else [])[1:]
+        if isinstance(item, dict)
+    }
 
 
 def _report_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,17 @@ from .source import (
 from .trust import Trust
 from .verifier import verify
 
-BUNDLE_ENTRIES = ("README.md", "artifacts", "reports", "test_vectors", SIGNATURE)
+HEAD_FILE = "shared-head.safetensors"
+"""The weights that the members of a family share."""
+BUNDLE_ENTRIES = (
+    "README.md",
+    "artifacts",
+    "members",
+    HEAD_FILE,
+    "reports",
+    "test_vectors",
+    SIGNATURE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +65,8 @@ class Content:
         vectors: a folder of test vectors.
         card: Markdown for ``README.md``.
         facts: the rest of the manifest (iospec, lineage, summaries).
+        members: the files of every member of a family but the reference.
+        head: the file of the weights that they share.
     """
 
     artifacts: Sequence[Artifact]
@@ -62,6 +74,8 @@ class Content:
     vectors: Path
     card: str
     facts: dict[str, Any]
+    members: Mapping[str, Sequence[Artifact]] = field(default_factory=dict)
+    head: Path | None = None
 
 
 def write_bundle(content: Content, out: Path, signing: Signing | None = None) -> Path:
@@ -80,12 +94,16 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
     """
     with atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES, private=False) as folder:
         (folder / "README.md").write_text(content.card, encoding="utf-8")
-        (folder / "artifacts").mkdir()
-        for artifact in content.artifacts:
-            target = folder / "artifacts" / artifact.path.name
+        members = {f"members/{name}": files for name, files in content.members.items()}
+        placed = {"artifacts": content.artifacts, **members}
+        for place, artifact in ((key, item) for key, files in placed.items() for item in files):
+            target = folder / place / artifact.path.name
+            target.parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if artifact.path.is_dir() else shutil.copyfile)(artifact.path, target)
             # what is signed holds no times
             write_card(target, replace(artifact.card, seconds=0.0, prepare_seconds=0.0))
+        if content.head is not None:
+            shutil.copyfile(content.head, folder / HEAD_FILE)
         shutil.copytree(content.vectors, folder / "test_vectors")
         for name, report in content.reports.items():
             write_json(folder / "reports" / name, report)

@@ -14,6 +14,7 @@ from unplug.core import STRICT, Estimate, InputError, ReportError
 from unplug.trust.bundle import (
     CERTIFIED,
     EXACT,
+    HEAD_FILE,
     FileEntry,
     Gate,
     GeneratorManifest,
@@ -38,7 +39,7 @@ from .certificate import (
 
 AUDIT = "reports/audit.json"
 MAX_AUDIT_BYTES = 64 * 2**20
-CARRIED = ("artifacts/", "reports/")
+CARRIED = ("artifacts/", "members/", HEAD_FILE, "reports/")
 """Files of a bundle whose hashes a certificate repeats."""
 
 

@@ -24,8 +24,11 @@ from .decision_record import read_decision as read_decision
 from .embedded import Embedded as Embedded
 from .embedded import load_embedded as load_embedded
 from .family import FAMILY_KEY as FAMILY_KEY
-from .family import Member as Member
+from .family import FamilyMember as FamilyMember
+from .family import FamilyRecord as FamilyRecord
 from .family import choose_member as choose_member
+from .family import family_in as family_in
+from .family import take_head as take_head
 from .head import GRIDS as GRIDS
 from .head import RIDGES as RIDGES
 from .head import DeviceHead as DeviceHead

@@ -19,6 +19,7 @@ from .design import request_price as request_price
 from .designs.adopting import adopt_trunk as adopt_trunk
 from .designs.closed_form import ClosedForm as ClosedForm
 from .designs.closed_form import device_head as device_head
+from .designs.family import members_of as members_of
 from .designs.shards import Shards as Shards
 from .forgetting import apply_method as apply_method
 from .forgetting import check_oracle as check_oracle

@@ -30,6 +30,7 @@ class Design(Protocol):
         kind: type[GroupTask] = ...,
         trunk: Checkpoint | None = None,
         trunk_data: Dataset | None = None,
+        family: Sequence[Checkpoint] = (),
         seed: int = 0,
         device: torch.device,
         restart: bool = False,
@@ -66,6 +67,9 @@ DESIGNS: Registry[Callable[..., Design]] = Registry(
     },
     group="unplug.designs",
 )
+
+SHARED = "closed-form"
+"""The design whose head a family shares."""
 
 
 def build_design(name: str, settings: Mapping[str, Any] | None = None) -> Design:
@@ -150,20 +154,30 @@ def check_design(
     *,
     trunk: object = None,
     trunk_data: object = None,
+    family: Sequence[object] = (),
     edges: object = None,
 ) -> None:
     """Refuses, before data are read, a wrong design and what does not go with it.
 
     Raises:
-        InputError: no such design or setting; a trunk without a design; borders of another trunk.
+        InputError: no such design or setting; a trunk without a design; borders of another trunk;
+            a family of one, next to a trunk, or of a design that has no head to share.
     """
     if name is None:
-        asked = {"trunk": trunk, "trunk_data": trunk_data, "design": settings or None}
+        asked = {
+            "trunk": trunk,
+            "trunk_data": trunk_data,
+            "family": family or None,
+            "design": settings or None,
+        }
         if word := next((word for word, value in asked.items() if value is not None), None):
             fix = f"Give `forgettable` {' or '.join(DESIGNS)} as well"
             raise InputError(f"`{word}`", "it belongs to a design", fix)
         return
     build_design(name, settings)
-    if edges is not None and trunk is not None:
+    if family and (name != SHARED or trunk is not None or len(family) < 2):
+        why = f"two trunks or more share the head of `forgettable` {SHARED}"
+        raise InputError("`family`", why, "Give each trunk by `family`, and no `trunk`")
+    if edges is not None and (trunk is not None or family):
         why = "the groups are those of the `trunk`"
         raise InputError("`edges`", why, "Leave it out, or train another trunk")

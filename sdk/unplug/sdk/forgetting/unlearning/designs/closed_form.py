@@ -21,14 +21,10 @@ from unplug.sdk.drawing.inference import RIDGES, DeviceHead, HeadFacts
 from ..design import build_design
 from ..ridge import RidgeHead, best_scale
 from ..settings import check_range
+from .family import family_of
 from .over_trunk import Kept, OverTrunk
-from .trunk import Consented, TrunkRows, group_targets
+from .trunk import Consented, TrunkRows, coarse, group_targets
 
-LIFT_BITS = 18
-"""The bits of the lift's weights. With some 15 bits of a rounded feature and 2^11 channels at most,
-float64 sums them exactly, in any order: a picture then adds the same whatever passes through with
-it.
-"""
 FEATURE_RANGE, AGE_RANGE = 6, 7
 """Powers of two: features up to 64, ages up to 128. They are fixed: a range that follows the data
 would tell of it.
@@ -137,11 +133,11 @@ class ClosedForm(OverTrunk[HeadSums]):
         )
         offset_D = torch.randn(self.random_features, generator=generator, dtype=torch.float64)
         # L x has about unit variance, whatever the features' ranges
-        weight_DC = _coarse(random_DC / spread_C / len(mean_C) ** 0.5)
+        weight_DC = coarse(random_DC / spread_C / len(mean_C) ** 0.5)
         assert model.lift is not None
         with torch.no_grad():
             model.lift.weight.copy_(weight_DC)
-            model.lift.bias.copy_(_coarse(offset_D - weight_DC @ mean_C))
+            model.lift.bias.copy_(coarse(offset_D - weight_DC @ mean_C))
         return {"scale": self._scale(model, consented)}, HeadSums.empty(
             self.random_features, model.groups, model.more
         )
@@ -221,7 +217,8 @@ def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
     """The head of a closed-form model as a phone keeps it, to add and forget people by itself.
 
     Args:
-        checkpoint: a closed-form model.
+        checkpoint: a closed-form model, or a member of a family where the family saved it: people
+            who were added by the reference's features leave by those.
         trunk_sha256: the hash of its trunk's weight file, as exported by itself.
 
     Raises:
@@ -230,7 +227,7 @@ def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
     facts, model = checkpoint.record["design"], checkpoint.model
     design = build_design(ClosedForm.name, facts.get("settings"))
     assert isinstance(design, ClosedForm)
-    kept = design.load(checkpoint)
+    kept = design.load(family_of(checkpoint))
     size = design.width + model.groups + 2
     # the upper triangle row by row, as `RidgeHead.sums` has it
     sums_KK = np.zeros((size, size), np.int64)
@@ -249,12 +246,3 @@ def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
         sums_KK=np.triu(sums_KK) + np.triu(sums_KK, 1).T,
         committed=frozenset(kept.committed.values()),
     )
-
-
-def _coarse(value: Tensor) -> Tensor:
-    """Rounded to `LIFT_BITS` below its largest power of two: products with rounded features then
-    add up without rounding.
-    """
-    # frexp: the exponent of the next power of two above
-    step = 2.0 ** (int(torch.frexp(value.abs().max()).exponent) - LIFT_BITS)
-    return (value / step).round() * step

@@ -56,6 +56,7 @@ from unplug.sdk.learning.training import (
 
 from ..budget import Cost, RetrainCost, summary
 from ..lineage import lineage_of
+from .family import check_members, check_trunks, joined, members_of, ranked
 from .trunk import (
     Consented,
     TrunkRows,
@@ -181,6 +182,7 @@ class OverTrunk(ABC, Generic[K]):
         kind: type[GroupTask] = AgeTask,
         trunk: Checkpoint | None = None,
         trunk_data: Dataset | None = None,
+        family: Sequence[Checkpoint] = (),
         seed: int = 0,
         device: torch.device,
         restart: bool = False,
@@ -200,6 +202,8 @@ class OverTrunk(ABC, Generic[K]):
                 `trunk_data`.
             trunk_data: the data that the trunk was trained on, with nobody of `dataset`; None loads
                 the data that the trunk's record names.
+            family: trunks of one set of data, in the place of `trunk`: the best is taken, and the
+                others become members that share its head.
             seed: the seed of everything random, and of a trunk that is trained here.
             device: the device for the trunk's pass over the pictures.
             restart: drop an unfinished training of the trunk instead of continuing it.
@@ -210,15 +214,30 @@ class OverTrunk(ABC, Generic[K]):
             CheckpointError: the trunk is neither, or has no record.
             DataError: somebody is in both sets of data, other data than the trunk's, a sample
                 without an age, or with a label that the trunk never had.
+
+        See `unplug.sdk.forgetting.unlearning.designs.family` for what a family refuses.
         """
         check_place(out)
+        check_trunks(family)
         split = fitting(split, dataset, show=show)
         how: dict[str, Any] = {"device": device, "show": show}
-        trunk, trunk_data = ready_trunk(
-            trunk, trunk_data, dataset, recipe, out, kind=kind, seed=seed, restart=restart, **how
-        )
+        trunks = []
+        for given in family or (trunk,):
+            ready, trunk_data = ready_trunk(
+                given,
+                trunk_data,
+                dataset,
+                recipe,
+                out,
+                kind=kind,
+                seed=seed,
+                restart=restart,
+                **how,
+            )
+            trunks.append(ready)
+        assert trunk_data is not None
         start = time.perf_counter()
-        model, facts, kept = self._begun(kind, trunk, trunk_data, seed, **how)
+        trunk, model, facts, kept, members = self._grown(kind, trunks, trunk_data, seed, **how)
         rows = rows_of(model, facts["grid"], dataset, split.retain, **how)
         kept = self.fit(model, kept, rows, seed)
         self.fill(model, kept, facts)
@@ -239,7 +258,31 @@ class OverTrunk(ABC, Generic[K]):
             "metrics": measured(model, dataset, parts, device),
             "versions": versions(),
         }
-        return _saved(model, kept, split, out, record)
+        return self._saved(model, kept, split, out, record, members, dataset, device)
+
+    def _grown(
+        self,
+        kind: type[GroupTask],
+        trunks: Sequence[Checkpoint],
+        trunk_data: Dataset,
+        seed: int,
+        **how: Any,
+    ) -> tuple[Checkpoint, PictureModel, dict[str, Any], K, dict[str, PictureModel]]:
+        """The best of some trunks, `_begun` over it, and the members that the others become."""
+        if len(trunks) == 1:
+            return trunks[0], *self._begun(kind, trunks[0], trunk_data, seed, **how), {}
+        over = [_over(kind, item, trunk_data, self.width).to(how["device"]) for item in trunks]
+        first, *others = ranked(trunks, over, trunk_data, **how)
+        model, facts, kept = self._begun(kind, first.trunk, trunk_data, seed, **how)
+        said: dict[str, Any] = {item.name: joined(first, model, item) for item in others}
+        for item in others:
+            said[item.name] |= {
+                "trunk_sha256": trunk_sha256(item.model, self.own),
+                "trunk": trunk_facts(item.trunk),
+                "recipe": recipe_of(item.trunk).to_dict(),
+            }
+        facts |= {"reference": first.name, "members": said}
+        return first.trunk, model, facts, kept, {item.name: item.model for item in others}
 
     def forget(
         self,
@@ -278,6 +321,7 @@ class OverTrunk(ABC, Generic[K]):
         before = split_of(original, dataset)
         split, gone = split_for(before, dataset, forget_ids), leaving(before, forget_ids)
         kept, seed = self._opened(original, dataset), int(original.record["seed"])
+        members = {name: item.model for name, item in members_of(original).items()}
         check_request(kept, gone)
         step, whole = self._cost(kept, gone), self._cost(kept, gone, refit=True)
         model, start = model.to(device), time.perf_counter()
@@ -331,7 +375,32 @@ class OverTrunk(ABC, Generic[K]):
             "lineage": lineage_of(original, stored),
             "versions": versions(),
         }
-        return _saved(model, kept, split, out, record)
+        return self._saved(model, kept, split, out, record, members, dataset, device)
+
+    def _saved(
+        self,
+        model: PictureModel,
+        kept: K,
+        split: Split,
+        out: Path,
+        record: dict[str, Any],
+        members: Mapping[str, PictureModel],
+        dataset: Dataset,
+        device: torch.device,
+    ) -> Checkpoint:
+        """The model with its state, and the members of its family with the same head."""
+        below, design = {}, record["design"]
+        for name, member in members.items():
+            self.fill(member, kept, design)
+            own = {key: value for key, value in design.items() if key != "members"}
+            own |= design["members"][name] | {"member": name}
+            metrics = measured(member, dataset, {"test": split.test}, device)
+            recipe = own.pop("recipe", record["recipe"])
+            theirs = record | {"design": own, "metrics": metrics, "recipe": recipe}
+            below[name] = member.cpu(), theirs, model_card(theirs, member.called)
+        card, state = model_card(record, model.called), kept.tensors(keyed_names(split))
+        save_checkpoint(model.cpu(), out, record=record, card=card, state=state, members=below)
+        return load_checkpoint(out, expect=model.model_type)
 
     def load(self, checkpoint: Checkpoint) -> K:
         """The state of a checkpoint of this design.
@@ -345,6 +414,9 @@ class OverTrunk(ABC, Generic[K]):
             if not holds:
                 raise CheckpointError(str(where), why, RESTORE)
 
+        if "member" in record["design"]:
+            why, fix = "it is a member: its family forgets as a whole", "Give the family's folder"
+            raise CheckpointError(str(checkpoint.path), why, fix)
         check(place.is_file(), "what the model is computed from is not there")
         same = sha256_file(place) == record.get("state_sha256")
         check(same, "it is not the state of this checkpoint (hash differs)")
@@ -366,6 +438,7 @@ class OverTrunk(ABC, Generic[K]):
         for name in self.own:
             same = torch.allclose(expected[name], weights[name], rtol=1e-4, atol=1e-4)
             check(same, f"{name} of the weights is not what it gives")
+        check_members(checkpoint, self.own)
         return kept
 
     def price(self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float:
@@ -407,13 +480,10 @@ class OverTrunk(ABC, Generic[K]):
         model = _over(kind, trunk, trunk_data, self.width).to(device)
         known = consented(model, trunk, trunk_data, device, show=show)
         facts, kept = self.begin(model, known, seed)
-        elsewhere = {
-            name: trunk.record[name] for name in ("trained_on", "adopted") if name in trunk.record
-        }
         told = {
             "grid": known.grid,
             "trunk_sha256": trunk_sha256(model, self.own),
-            "trunk": elsewhere | {"sha256": trunk.sha256, "data": trunk.record.get("data", {})},
+            "trunk": trunk_facts(trunk),
         }
         return model, told | facts, kept
 
@@ -467,12 +537,11 @@ def _recipe(kind: type[GroupTask], trunk: Checkpoint) -> Recipe:
     return replace(recipe_of(trunk), **kind.defaults)
 
 
-def _saved(
-    model: PictureModel, kept: Kept, split: Split, out: Path, record: dict[str, Any]
-) -> Checkpoint:
-    card, state = model_card(record, model.called), kept.tensors(keyed_names(split))
-    save_checkpoint(model.cpu(), out, record=record, card=card, state=state)
-    return load_checkpoint(out, expect=model.model_type)
+def trunk_facts(trunk: Checkpoint) -> dict[str, Any]:
+    """What the record of a design says of its trunk."""
+    record = trunk.record
+    elsewhere = {name: record[name] for name in ("trained_on", "adopted") if name in record}
+    return elsewhere | {"sha256": trunk.sha256, "data": record.get("data", {})}
 
 
 def leaving(before: Split, ids: Sequence[str]) -> list[str]:

@@ -33,6 +33,11 @@ GRID = 256
 the last bits of a convolution, which may differ between machines, matter less often. How often was
 not measured.
 """
+LIFT_BITS = 18
+"""The bits of the lift's weights. With some 15 bits of a rounded feature and 2^11 channels at most,
+float64 sums them exactly, in any order: a picture then adds the same whatever passes through with
+it.
+"""
 MOST_MEANS = 32
 """A feature's spread is at least this fraction of its mean: what varies less would be amplified
 until half precision, which has 11 bits, shows nothing else.
@@ -147,11 +152,8 @@ def consented(
     split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
     seen = tensors_of(model, trunk_data, split.retain, device)
     pooled_NC = pooled(model, seen, show=show)
-    mean_C = pooled_NC.mean(0)
-    # a feature that never varies would be divided by nothing
-    spread_C = pooled_NC.std(0).maximum(mean_C.abs() / MOST_MEANS) + 1e-3
-    # a power of two: multiples of it are exact in float64 and in float32
-    grid = 2.0 ** round(float(spread_C.median().log2())) / GRID
+    mean_C, spread_C = moments(pooled_NC)
+    grid = grid_of(spread_C)
     return Consented(
         seen=_rows(model, trunk_data, seen, pooled_NC, grid),
         held=rows_of(model, grid, trunk_data, split.validation, device),
@@ -159,6 +161,29 @@ def consented(
         spread_C=spread_C,
         grid=grid,
     )
+
+
+def moments(pooled_NC: Tensor) -> tuple[Tensor, Tensor]:
+    """Means and spreads (C,) of pooled features."""
+    mean_C = pooled_NC.mean(0)
+    # a feature that never varies would be divided by nothing
+    return mean_C, pooled_NC.std(0).maximum(mean_C.abs() / MOST_MEANS) + 1e-3
+
+
+def grid_of(spread_C: Tensor) -> float:
+    """The grid of features with these spreads: a power of two, whose multiples are exact in float64
+    and in float32.
+    """
+    return float(2.0 ** round(float(spread_C.median().log2())) / GRID)
+
+
+def coarse(value: Tensor) -> Tensor:
+    """Rounded to `LIFT_BITS` below its largest power of two: products with rounded features then
+    add up without rounding.
+    """
+    # frexp: the exponent of the next power of two above
+    step = 2.0 ** (int(torch.frexp(value.abs().max()).exponent) - LIFT_BITS)
+    return (value / step).round() * step
 
 
 def rows_of(
@@ -202,7 +227,7 @@ def _rows(
 ) -> TrunkRows:
     # whole numbers: what is committed to has no last bits to differ in
     steps_NC = (pooled_NC / grid).round()
-    truth_N = (data.group_N if isinstance(model, Classifier) else data.age_N).cpu().double()
+    truth_N = truth_of(model, data)
     people = {sample.id: sample.person for sample in dataset.samples}
     committed = {
         name: hashlib.sha256(
@@ -219,6 +244,11 @@ def _rows(
         truth_N=truth_N,
         committed=committed,
     )
+
+
+def truth_of(model: PictureModel, data: ImageSet) -> Tensor:
+    """Years, or the numbers of the classes (N,), in float64."""
+    return (data.group_N if isinstance(model, Classifier) else data.age_N).cpu().double()
 
 
 def group_targets(model: PictureModel, rows: TrunkRows) -> Tensor:

@@ -1,0 +1,251 @@
+"""A family: several trunks share one exact head, and one forget step serves all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.once import once
+
+from unplug.core import CheckpointError, InputError, sha256_file
+from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint
+from unplug.sdk.drawing.inference import load_head
+from unplug.sdk.forgetting.tasks import train_age
+from unplug.sdk.forgetting.unlearning import ClosedForm, device_head, forget, members_of
+from unplug.sdk.forgetting.unlearning.designs import over_trunk
+from unplug.sdk.forgetting.unlearning.designs.family import fitted
+from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.learning.training import Recipe, split_of
+
+from ....cli.calls import refused, run, said
+from ....conftest import CPU
+
+SIDE, FORM = 32, ClosedForm(random_features=48)
+PERSONAL, CONSENTED = "synth:n=150,subjects=150,seed=1", "synth:n=160,subjects=80,seed=2"
+TRUNKS = {
+    "small": "16:16x1e1,24x1,32x1:64",
+    "nano": "8:12x1e2,16x1:48",
+    "other": "12:16x1e2,24x1:64",
+}
+"""Sizes that are trained within seconds."""
+FAMILY = " ".join(f"--family {name}" for name in TRUNKS)
+TRAIN = f"train age --data {PERSONAL} --forgettable closed-form --set random_features=48"
+
+
+def make(root: Path) -> None:
+    agreed = load_dataset(CONSENTED, SIDE, show=False)
+    split = make_split(agreed, seed=0)
+    how: dict[str, Any] = {"device": CPU, "show": False}
+    for seed, (name, size) in enumerate(TRUNKS.items()):
+        recipe = Recipe(size=size, image_size=SIDE, epochs=7, batch_size=16)
+        train_age(agreed, split, recipe, root / name, seed=seed, **how)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        run(f"{TRAIN} {FAMILY} --out family")
+
+
+@pytest.fixture
+def here(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = once(tmp_path_factory, "family", make)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def files(folder: Path) -> dict[str, str]:
+    """Every weight file and the sums, by hash."""
+    return {
+        str(path.relative_to(folder)): sha256_file(path) for path in folder.rglob("*.safetensors")
+    }
+
+
+def test_members_are_models_with_their_own_trunk_and_one_head(here: Path) -> None:
+    family = load_checkpoint(here / "family", expect="age")
+    design, members = family.record["design"], members_of(family)
+    assert {design["reference"], *members} == {*TRUNKS} and len(members) == 2
+    head = family.model.classifier.weight
+    for name, member in members.items():
+        trunk, weights = load_checkpoint(here / name).model.state_dict(), member.model.state_dict()
+        theirs = [key for key in weights if key.startswith(("stem.", "blocks.", "head."))]
+        assert theirs and all(torch.equal(weights[key], trunk[key]) for key in theirs)
+        assert torch.equal(member.model.classifier.weight, head)
+        assert member.model.age_centers.tolist() == family.model.age_centers.tolist()
+        assert member.record["metrics"]["test"]["n"] == 30
+        assert not (member.path / "design.safetensors").exists()
+        assert f", {TRUNKS[name]}, {SIDE} px" in (member.path / "README.md").read_text()
+
+
+def test_the_lift_of_a_member_is_the_map_before_the_lift_of_the_best(here: Path) -> None:
+    """Of pictures that no trunk saw it says about what the best one's says, as is on record."""
+    family = load_checkpoint(here / "family")
+    data = load_dataset(CONSENTED, SIDE, show=False)
+    held = split_of(load_checkpoint(here / "nano"), data)
+    pixels = torch.from_numpy(data.pixels(data.indices((*held.validation, *held.test))))
+    image_NCHW = pixels.permute(0, 3, 1, 2) / 255.0
+    with torch.no_grad():
+        wanted_ND = family.model.lift(family.model.pooled(image_NCHW))
+        for name, member in members_of(family).items():
+            answer_ND = member.model.lift(member.model.pooled(image_NCHW))
+            left = (answer_ND - wanted_ND).square().sum()
+            explained = 1.0 - float(left / (wanted_ND - wanted_ND.mean(0)).square().sum())
+            told = family.record["design"]["members"][name]["explained"]
+            # in random directions, of pictures that were added to the map after they had judged it
+            assert told - 0.15 < explained < 1.0
+
+
+def test_the_map_is_a_ridge_regression_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    x_NC, y_NK = (torch.from_numpy(rng.normal(size=(60, width))) for width in (3, 2))
+    y_NK = y_NK * 0.1 + x_NC[:, :2] * 2.0 + 5.0
+    weight_KC, bias_K, explained = fitted(x_NC[:40], y_NK[:40], x_NC[40:], y_NK[40:])
+    assert torch.allclose(weight_KC, torch.tensor([[2.0, 0, 0], [0, 2, 0]]).double(), atol=0.1)
+    assert torch.allclose(bias_K, torch.full((2,), 5.0).double(), atol=0.1)
+    assert explained > 0.98
+    noise = torch.from_numpy(rng.normal(size=(60, 2)))
+    assert fitted(x_NC[:40], noise[:40], x_NC[40:], noise[40:])[2] < 0.2
+    flat = torch.zeros(60, 3).double()
+    assert fitted(flat[:40], y_NK[:40], flat[40:], y_NK[40:])[2] < 0.05
+
+
+def test_one_step_is_a_refit_of_every_member(here: Path, tmp_path: Path) -> None:
+    """After 1, 10 and 100 requests, one after another: the files are those of a refit."""
+    data = load_dataset(PERSONAL, SIDE, show=False)
+    model, gone = load_checkpoint(here / "family"), list[str]()
+    names, before = split_of(model, data).train, files(here / "family")
+    for count in (1, 9, 90):
+        asked = names[len(gone) : len(gone) + count]
+        gone += asked
+        how: dict[str, Any] = {"device": CPU, "show": False}
+        price = FORM.price(model, data, asked)
+        if count == 9:  # one by one
+            for name in asked:
+                model = forget(model, data, [name], None, tmp_path / f"{count}-{name}", **how)
+        else:
+            model = forget(model, data, asked, None, tmp_path / str(count), **how)
+            assert model.record["forget"]["cost"]["compute_fraction"] == price
+        start = load_checkpoint(here / "family")
+        refit = forget(start, data, gone, "retrain", tmp_path / f"refit-{count}", **how)
+        assert files(model.path) == files(refit.path)
+        assert {*files(model.path).values()}.isdisjoint(before.values())
+    row = load_checkpoint(model.path / "members" / next(iter(members_of(model)))).record
+    assert row["role"] == "unlearned" and row["forget"]["exact"]
+
+
+def test_the_command_names_the_members(here: Path, tmp_path: Path) -> None:
+    name = split_of(load_checkpoint("family"), load_dataset(PERSONAL, SIDE, show=False)).train[0]
+    (tmp_path / "who.txt").write_text(name + "\n")
+    asked = f"--data {PERSONAL} --forget {tmp_path / 'who.txt'} --out {tmp_path / 'x'}"
+    assert "the same head is in its members: " in run(f"forget family {asked}").output
+    member = next(iter(members_of(load_checkpoint("family"))))
+    assert "Give the family's folder" in refused(f"forget family/members/{member} {asked}0")
+    told = said(f"evaluate family/members/{member} --data {PERSONAL}")
+    assert told
+
+
+def test_the_phone_of_a_member_has_a_head_of_its_own(here: Path, tmp_path: Path) -> None:
+    member = next(iter(members_of(load_checkpoint(here / "family")).values()))
+    save_checkpoint(AgeTrunk.of(member.model), tmp_path / "trunk", record={}, card="")
+    trunk = load_checkpoint(tmp_path / "trunk").model
+    device_head(member, "0" * 64).save(tmp_path / "head.safetensors")
+    head = load_head(tmp_path / "head.safetensors")
+    image_NCHW = torch.rand(3, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        features_NC = trunk(image_NCHW)["features"].double().numpy()
+        answers = member.model(image_NCHW)
+    for name, value in head.answer(features_NC).items():
+        np.testing.assert_allclose(value, answers[name].numpy(), atol=2e-3)
+    added = head.add("anna", features_NC[0], 31.0)
+    assert not np.array_equal(added.sums_KK, head.sums_KK)
+    assert np.array_equal(added.remove("anna", features_NC[0], 31.0).sums_KK, head.sums_KK)
+
+
+def test_a_killed_training_goes_on(here: Path, tmp_path: Path) -> None:
+    """Whenever it comes nothing is left, and the same command gives the same bytes."""
+    for name in ("ranked", "joined", "model_card"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                over_trunk, name, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+            )
+            run(f"{TRAIN} {FAMILY} --out {tmp_path / 'again'}", code=130)
+        assert not any(tmp_path.iterdir())
+    run(f"{TRAIN} {FAMILY} --out {tmp_path / 'again'}")
+    assert files(tmp_path / "again") == files(here / "family")
+
+
+def flat(trunk: Path, out: Path) -> None:
+    """A copy of a trunk whose features say nothing."""
+    shutil.copytree(trunk, out)
+    weights = {
+        name: value * 0 if name.startswith("head.") and value.is_floating_point() else value
+        for name, value in load_file(out / "model.safetensors").items()
+    }
+    save_file(weights, out / "model.safetensors")
+    record = json.loads((out / "unplug.json").read_text())
+    record["weights_sha256"] = sha256_file(out / "model.safetensors")
+    (out / "unplug.json").write_text(json.dumps(record))
+
+
+def test_families_that_are_none(here: Path, tmp_path: Path) -> None:
+    out = f"--out {tmp_path / 'out'}"
+    small = f"train age --data {CONSENTED} --size {TRUNKS['nano']} --epochs 1"
+    run(f"{small} --pixels 40 --out {tmp_path / 'wide'}")
+    run(f"{small} --pixels 32 --edges 0,18,100 --out {tmp_path / 'two'}")
+    run(f"{small.replace('seed=2', 'seed=3')} --pixels 32 --out {tmp_path / 'elsewhere'}")
+    run(f"{small.replace(CONSENTED, PERSONAL)} --pixels 32 --out {tmp_path / 'personal'}")
+    shutil.copytree(here / "nano", tmp_path / "small")
+    flat(here / "other", tmp_path / "flat")
+    for more, why in {
+        "wide": "it takes 40 pixels where nano takes 32",
+        "two": "it has other age groups than nano",
+        "elsewhere": "it is not the data that",
+        "personal": "it is not the data that",
+        "flat": "and at least 20 % are needed",
+        "small": "another trunk has the same name",
+    }.items():
+        line = f"{TRAIN} --family nano --family small --family {tmp_path / more} {out}"
+        assert why in refused(line), more
+        assert not (tmp_path / "out").exists()
+    for line, why in {
+        f"{TRAIN} --family nano": "two trunks or more share the head",
+        f"{TRAIN} {FAMILY} --trunk nano": "two trunks or more share the head",
+        f"train age --data {PERSONAL} {FAMILY}": "it belongs to a design",
+        f"train age --data {PERSONAL} --forgettable shards {FAMILY}": "share the head of",
+        f"{TRAIN.replace('age', 'classes')} {FAMILY}": "Give a checkpoint of type 'classes'",
+        f"{TRAIN} {FAMILY} --edges 0,18,100": "the groups are those of the",
+        f"{TRAIN.replace(PERSONAL, CONSENTED)} {FAMILY}": "personal pictures are in it too",
+        f"{TRAIN} --family nano --family family": "it cannot be a trunk",
+    }.items():
+        assert why in refused(f"{line} {out}"), line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("edit", ["head", "trunk", "gone", "name", "facts"])
+def test_a_broken_family_is_refused(here: Path, tmp_path: Path, edit: str) -> None:
+    place = tmp_path / "copy"
+    shutil.copytree(here / "family", place)
+    member = next(iter(members_of(load_checkpoint(place)).values())).path
+    record = json.loads((place / "unplug.json").read_text())
+    if edit == "gone":
+        shutil.rmtree(member)
+    elif edit in ("name", "facts"):
+        known = record["design"]["members"]
+        record["design"]["members"] = {"../nano": {}} if edit == "name" else dict.fromkeys(known)
+        (place / "unplug.json").write_text(json.dumps(record))
+    else:
+        tensors = load_file(member / "model.safetensors")
+        tensors["classifier.bias" if edit == "head" else "lift.bias"] += 0.5
+        save_file(tensors, member / "model.safetensors")
+        theirs = json.loads((member / "unplug.json").read_text())
+        theirs["weights_sha256"] = sha256_file(member / "model.safetensors")
+        (member / "unplug.json").write_text(json.dumps(theirs))
+    data = load_dataset(PERSONAL, SIDE, show=False)
+    with pytest.raises((CheckpointError, InputError)):
+        start = load_checkpoint(place)
+        gone = split_of(start, data).train[:1]
+        forget(start, data, gone, None, tmp_path / "out", device=CPU, show=False)
+    assert not (tmp_path / "out").exists()

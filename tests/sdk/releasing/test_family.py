@@ -1,0 +1,108 @@
+"""The release of a family: every member's files, one equality, and a head that a phone takes alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file
+
+from unplug.core import read_json, write_json
+from unplug.plugins import load_checkpoint
+from unplug.sdk.drawing.inference import choose_member, family_in, take_head
+from unplug.sdk.forgetting.tasks import train_age
+from unplug.sdk.forgetting.unlearning import ClosedForm
+from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.learning.training import Recipe
+from unplug.sdk.releasing import release
+from unplug.sdk.releasing.evidence import ReleaseEvidence
+from unplug.sdk.releasing.gates_forgetting import Equality
+from unplug.trust.bundle import BundleCheckFailed, read_manifest, verify_bundle
+from unplug.trust.bundle.binding import model_problems
+
+from ..conftest import CPU, QUICK
+
+pytestmark = pytest.mark.long
+SIZES = {"small": "16:16x1e1,24x1,32x1:64", "nano": "8:12x1e2,16x1:48"}
+
+
+def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
+    personal = load_dataset("synth:n=90,subjects=45,seed=1", 32, show=False)
+    consented = load_dataset("synth:n=160,subjects=80,seed=2", 32, show=False)
+    split, own = make_split(personal, seed=0), make_split(consented, seed=0)
+    trunks, how = [], dict[str, Any]()
+    for seed, (name, size) in enumerate(SIZES.items()):
+        recipe = Recipe(size=size, image_size=32, epochs=10, batch_size=16)
+        how = {"seed": seed, "device": CPU, "show": False}
+        trunks.append(train_age(consented, own, recipe, tmp_path / name, **how))
+    original = ClosedForm(random_features=32).train(
+        personal, split, recipe, tmp_path / "age", family=trunks, device=CPU, show=False
+    )
+    config = replace(QUICK, method=None, targets=("onnx",))
+    bundles = []
+    for count in (1, 2):
+        place = tmp_path / f"{count}.unplug"
+        how = {"device": CPU, "say": lambda _line: None, "show": False}
+        ids, work = split.train[:count], tmp_path / f"work-{count}"
+        done = release(original, personal, ids, place, work, config, **how)
+        gates = {gate["name"]: gate for gate in done.summary["gates"]}
+        assert gates["equality"]["value"] == 0.0 and gates["parity"]["passed"]
+        tensors = len(original.model.state_dict())
+        assert f" of {tensors}" not in gates["equality"]["detail"]
+        bundles.append((place, verify_bundle(place)))
+    (first, old), (second, new) = bundles
+    families = [family_in(item.postprocessing, "manifest.json") for item in (old, new)]
+    assert families[0] is not None and families[1] is not None
+    reference, member = families[0].members
+    assert {reference.name, member.name} == {*SIZES}
+    assert member.latency_ms and choose_member(families[0].members, 1e6) == reference
+    assert reference.checkpoint_sha256 == old.lineage.checkpoint_sha256
+    listed = [name for name in old.files if name.startswith("members/")]
+    name = f"members/{member.name}/age.fp32.onnx"
+    assert listed == [name, f"{name}.json"] and f"| {name} |" in (first / "README.md").read_text()
+    assert not any("design" in item for item in old.files)
+    assert read_json(first / "reports" / f"parity-{member.name}.json")["rows"]
+    # a phone that holds the member's file takes the head alone
+    before, after = (load_file(place / "shared-head.safetensors") for place in (first, second))
+    later = families[1].members[1]
+    assert later.trunk_sha256 == member.trunk_sha256
+    named = (member.checkpoint_sha256, later.checkpoint_sha256)
+    taken = take_head((first / name).read_bytes(), before, after, named)
+    assert hashlib.sha256(taken).hexdigest() == new.files[name].sha256 != old.files[name].sha256
+    assert new.files["shared-head.safetensors"].bytes < 4096
+
+    broken = tmp_path / "broken"
+    for edit, why in (
+        ("weights", "was made from other weights"),
+        ("files", "it holds no exported file in members/"),
+    ):
+        shutil.copytree(first, broken)
+        manifest = json.loads((broken / "manifest.json").read_text())
+        if edit == "weights":
+            manifest["postprocessing"]["family"]["members"][1]["checkpoint_sha256"] = "0" * 64
+        else:
+            shutil.rmtree(broken / "members")
+            manifest["files"] = {
+                key: value for key, value in manifest["files"].items() if key not in listed
+            }
+        write_json(broken / "manifest.json", manifest)
+        assert any(why in problem for problem in model_problems(broken, read_manifest(broken)))
+        shutil.rmtree(broken)
+    with pytest.raises(BundleCheckFailed):
+        (first / name).write_bytes(taken)
+        verify_bundle(first)
+
+    unlearned, oracle = (load_checkpoint(work / kind) for kind in ("unlearned", "retrained"))
+    evidence = ReleaseEvidence(results={"unlearned": unlearned, "retrained": oracle})
+    (gate,) = Equality().judge(evidence)
+    assert gate.passed
+    shutil.rmtree(oracle.path / "members")
+    record = {**oracle.record, "design": {**oracle.record["design"], "members": {}}}
+    (gate,) = Equality().judge(evidence.plus("retrained", replace(oracle, record=record)))
+    assert not gate.passed, "a refit without the members shows nothing of them"
+    assert asdict(gate)["value"] > 1.0

@@ -7,20 +7,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from unplug.core import counted
-from unplug.plugins import Checkpoint
 from unplug.sdk.evidence import auditing, statistics
 from unplug.sdk.evidence.auditing import EQUIVALENCE, AttackResult, AuditReport, ModelAudit
-from unplug.sdk.forgetting.unlearning import members_of
 from unplug.trust.bundle import ANEW, CERTIFIED, EXACT, RANKED, Gate
 
 from .evidence import ReleaseEvidence
 from .gate import Counts, Foreseen, Question, Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unplug.plugins import Checkpoint
 
 STANDS_OUT = 0.05
 """A person whose p is below it stands out."""
@@ -113,13 +113,13 @@ class Equality(Rule):
             return
         unlearned = evidence.unlearned
         mine, theirs = (_weights(model) for model in (unlearned, evidence.retrained))
+        pairs = [(value, theirs.get(name)) for name, value in mine.items()]
         # a member that the refit lacks is not shown to be equal
-        theirs = dict.fromkeys(mine, torch.tensor(MISSING)) | theirs
-        differences = [
-            (value.double() - theirs[name].double()).abs() for name, value in mine.items()
-        ]
-        worst = max(float(item.max()) for item in differences)
-        same = sum(bool((value == theirs[name]).all()) for name, value in mine.items())
+        worst = max(
+            MISSING if refit is None else float((value.double() - refit.double()).abs().max())
+            for value, refit in pairs
+        )
+        same = sum(refit is not None and bool((value == refit).all()) for value, refit in pairs)
         elsewhere = "weights_sha256" in unlearned.record.get("adopted", {})
         says = (
             f"{ANEW}; no weight of the original is in it"
@@ -132,6 +132,8 @@ class Equality(Rule):
 
 def _weights(model: Checkpoint) -> dict[str, Tensor]:
     """All tensors, of a family those of every member."""
+    from unplug.sdk.forgetting.unlearning import members_of
+
     family = {"": model} | {f"{name}/": item for name, item in members_of(model).items()}
     return {
         f"{name}{key}": value

@@ -42,7 +42,7 @@ public final class ForgetScreen {
   }
 
   /// How little the owner's pictures gain.
-  public static let little = "Do not expect much: some pictures of its owner made a head's error about them 2 to 3 % smaller."
+  public static let little = "Do not expect much: a few pictures among many hardly move a head."
 
   /// Nothing where no head is open.
   public private(set) var shown: Shown?

@@ -22,6 +22,6 @@ def example_condition(kind: str) -> Path:
     if kind not in (known := sorted(path.stem for path in HERE.glob("*.png"))):
         why = f"there is one of {', '.join(known)}, and none of {kind}"
         raise InputError(
-            "`condition_image=example`", why, "Draw one with `unplug condition`, or give `photo`"
+            "condition example", why, "Draw one with `unplug condition`, or give a photograph"
         )
     return HERE / f"{kind}.png"

@@ -55,6 +55,8 @@ def misfit(source: GeneratorSource) -> str | None:
     if source.view_of("unet") != "guided_unet":
         return "it draws without guidance"
     try:
+        if not source.small:
+            return "its weights are larger than small's"
         return next(_misfits(source), None)
     except InputError as error:
         return str(error)

@@ -82,10 +82,15 @@ def generate(
     if signer is not None:
         facts |= {"models": model_digests(order.base, done.steerings)}
     _save(done, facts, order.seeds, files, out)
-    if signer is not None:
-        for file in dict.fromkeys((*files, out)):
-            sign_picture(file, signer, facts)
-    return _told(done, facts, files, out)
+    outcome = _told(done, facts, files, out)
+    if signer is None:
+        return outcome
+    for file in dict.fromkeys((*files, out)):
+        sign_picture(file, signer, facts)
+    outcome.value["signed_by"] = signer.key.hint
+    trusted = "trusted where its root is" if chain else "trusted by nobody without --chain"
+    outcome.add(f"signed by {signer.key.hint[:16]}: valid, and {trusted}")
+    return outcome
 
 
 def _signer(key: str | None, chain: Path | None) -> Signer | None:

@@ -69,8 +69,8 @@ def weights(folder: Path) -> list[Path]:
 @click.option("--work", type=click.Path(path_type=Path), required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 @click.option("--pixels", default=32)
-@click.option("--epochs", default=12)
-@click.option("--pictures", default=1000, help="Of each of the two sets, two a person.")
+@click.option("--epochs", default=24)
+@click.option("--pictures", default=4000, help="Of each of the two sets, two a person.")
 def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int) -> None:
     """Trains the trunks, each design over them, and the family."""
     spec = f"synth:n={pictures},subjects={pictures // 2},seed="
@@ -127,7 +127,8 @@ def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int) -> None
             f"{theirs.mean():.2f}  more {more.value:+.2f} ({more.low:+.2f} to {more.high:+.2f})"
         )
     steps = [asked(family, alone, personal, split.train[:count], work) for count in (1, 10, 100)]
-    facts = {"trunks": TRUNKS, "data": [agreed.spec, personal.spec], "pixels": pixels}
+    specs = [agreed.spec, personal.spec]
+    facts = {"trunks": TRUNKS, "data": specs, "pixels": pixels, "epochs": epochs}
     write_json(out, {**facts, "members": rows, "requests": steps, "versions": versions()})
 
 

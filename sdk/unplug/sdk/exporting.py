@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from unplug.core import CheckpointError, InputError, follow, one_line, temporary_folder, write_json
 from unplug.export import (
@@ -38,9 +38,6 @@ from unplug.sdk.drawing.device import (
     pack_name,
 )
 from unplug.sdk.learning.data import Dataset, load_again
-
-if TYPE_CHECKING:
-    from unplug.sdk.drawing.diffusion import Sampling
 
 Say = Callable[[str], None]
 EXPLAINED = 4
@@ -348,20 +345,13 @@ def _merged(
         for path in loras
     ]
     told = [
-        _way(how) | {"schedule": how.schedule}
+        how.on_files | {"schedule": how.schedule}
         for how in map(sampling_of_lora, loras)
         if how is not None
     ]
     return replace(
         source, name=" + ".join([source.name, *names]), folder=folder, **(told[-1] if told else {})
     )
-
-
-def _way(how: Sampling) -> dict[str, Any]:
-    """Steps, guidance and solver, as `GeneratorSource` and `PipelineDefaults` take them: files name
-    a solver always.
-    """
-    return {"steps": how.steps, "guidance": how.guidance, "solver": how.solver or "ddim"}
 
 
 def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
@@ -385,7 +375,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
         folder=folder,
         plugins=dict(zip(names, plugins, strict=True)),
         schedule=how.schedule,
-        **_way(how),
+        **how.on_files,
     )
 
 
@@ -405,7 +395,7 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
         before = variants.get(name, VariantSource(loras=()))
         weights = find_lora(path)
         how = sampling_of_lora(weights)
-        told = how and PipelineDefaults(**_way(how))
+        told = how and PipelineDefaults(**how.on_files)
         variants[name] = VariantSource(
             loras=(*before.loras, weights), defaults=told or before.defaults
         )

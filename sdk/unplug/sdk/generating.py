@@ -67,8 +67,8 @@ class DrawOrder:
             of exported files; may be repeated.
         variant: the name of weights that were put next to exported files; they bring their own
             defaults.
-        engine: the engine that draws: device is the loop that apps have, on the CPU and ready in a
-            second, for small and bases of its shape; or torch (default: device where it can).
+        engine: the engine that draws: device is the loop that apps have, on the CPU and without
+            torch, for small and bases of its shape; or torch (default: device where it can).
         seed: the seed of the first picture.
     """
 
@@ -236,10 +236,8 @@ def _source(
         plugins={
             f"plugin-{index}": find_plugin(item.plugin) for index, item in enumerate(steerings)
         },
-        steps=how.steps,
-        guidance=how.guidance,
-        solver=how.solver or "ddim",
         schedule=how.schedule,
+        **how.on_files,
     )
 
 

@@ -1,5 +1,5 @@
-"""A base drawn with in a second: ONNX graphs that ship without weights, filled with a checkpoint's,
-so that neither torch nor a converter is loaded.
+"""A base drawn with at once: ONNX graphs that ship without weights are filled with a checkpoint's, so
+that neither torch nor a converter is loaded.
 """
 
 from __future__ import annotations

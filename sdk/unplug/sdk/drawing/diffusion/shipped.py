@@ -43,6 +43,13 @@ class Sampling:
     solver: Solver | None
     schedule: GuidanceSchedule = "constant"
 
+    @property
+    def on_files(self) -> dict[str, Any]:
+        """Steps, guidance and solver as `GeneratorSource` and `PipelineDefaults` take them: files
+        always name a solver.
+        """
+        return {"steps": self.steps, "guidance": self.guidance, "solver": self.solver or "ddim"}
+
 
 OURS = Sampling(steps=6, guidance=2.5, solver="dpm++", schedule="linear")
 """For bases of `unplug train base`; what six, four and two steps of it draw is measured in

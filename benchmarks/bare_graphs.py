@@ -13,9 +13,16 @@ import onnx
 from safetensors.numpy import load_file
 
 from unplug.core import sha256_file, temporary_folder
-from unplug.export import write_card
-from unplug.plugins import weights_file
-from unplug.sdk.drawing.device import GeneratorSource, export_generator, strip
+from unplug.export import Artifact, export_checkpoint, write_card
+from unplug.plugins import shipped_path, weights_file
+from unplug.sdk.drawing.device import (
+    MARKS,
+    OWN,
+    READER,
+    GeneratorSource,
+    export_generator,
+    strip,
+)
 from unplug.sdk.drawing.diffusion import find_plugin, shipped_folder
 
 PLUGIN = "plugins.canny"
@@ -27,27 +34,36 @@ def write_graphs(out: Path) -> dict[str, int]:
     Returns:
         Part to the bytes of constants that no weight explains.
     """
-    source = GeneratorSource(
-        name="small", folder=shipped_folder("small"), plugins={"canny": find_plugin("canny")}
-    )
-    left = {}
+    base = shipped_folder("small")
+    source = GeneratorSource(name="small", folder=base, plugins={"canny": find_plugin("canny")})
+    left, how = {}, {"targets": ["onnx"], "precisions": ["fp32"]}
     with temporary_folder("unplug-graphs-") as made:
-        files = export_generator(source, targets=["onnx"], precisions=["fp32"], out=made)
+        files = export_generator(source, out=made, **how)
         for part, (artifact,) in files.items():
-            proto = onnx.load(str(artifact.path))
-            left[part] = strip(proto, load_file(weights_file(source.checkpoints()[part])))
-            del proto.metadata_props[:], proto.graph.value_info[:]
-            path = out / f"{'plugin' if part == PLUGIN else part}.onnx"
-            onnx.save(proto, str(path))
-            card = replace(
-                artifact.card,
-                file=path.name,
-                sha256=sha256_file(path),
-                bytes=path.stat().st_size,
-                seconds=0.0,
-                prepare_seconds=0.0,
-            )
-            write_card(path, card)
+            checkpoint = source.checkpoints()[part]
+            name = "plugin" if part == PLUGIN else part
+            left[part] = _write(out / f"{name}.onnx", artifact, checkpoint)
+        for checkpoint in (base / OWN, shipped_path("small", MARKS) / READER):
+            (artifact,) = export_checkpoint(checkpoint, out=made / checkpoint.name, **how)
+            kind = artifact.card.model_type
+            left[kind] = _write(out / f"{kind}.onnx", artifact, checkpoint)
+    return left
+
+
+def _write(path: Path, artifact: Artifact, checkpoint: Path) -> int:
+    proto = onnx.load(str(artifact.path))
+    left = strip(proto, load_file(weights_file(checkpoint)))
+    del proto.metadata_props[:], proto.graph.value_info[:]
+    onnx.save(proto, str(path))
+    card = replace(
+        artifact.card,
+        file=path.name,
+        sha256=sha256_file(path),
+        bytes=path.stat().st_size,
+        seconds=0.0,
+        prepare_seconds=0.0,
+    )
+    write_card(path, card)
     return left
 
 

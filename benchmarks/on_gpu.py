@@ -4,9 +4,10 @@
 weights. ``ship``: beside it the plugins and LoRA weights that ship. ``compare``: ControlNet,
 T2I-Adapter and plugin of `studies compare` beside the base in OUT, or the one that ships; their
 trainings share the GPU and are then found by that command. ``budgets``: the overhead of a residual
-and the fleet. ``erasure``: the base that is taught five concepts, the one that never saw the eye
-patch, and the table of erasure methods beside it. Every line that runs is kept in OUT/commands.txt;
-what was finished is not done again, and what was killed goes on.
+and the fleet. ``decoder``: quick decoders of three sizes. ``erasure``: the base that is taught five
+concepts, the one that never saw the eye patch, and the table of erasure methods beside it. Every
+line that runs is kept in OUT/commands.txt; what was finished is not done again, and what was killed
+goes on.
 
 Measured on an H200 with 16 cores, 2026-11-26: smoke 119 s, in which 30,000 faces were drawn as
 well; 5,042 steps of 256 in 453 s, 60 to 110 ms a step beside other work (40 ms alone, on random
@@ -40,10 +41,11 @@ from benchmarks.studies.control import (
 )
 from benchmarks.studies.erasure.taught import folder_of
 from unplug.core import use_threads
+from unplug.plugins import DECODER_SIZES
 from unplug.sdk.drawing.diffusion import ControlRecipe
 from unplug.sdk.forgetting.erasing import ERASURES
 
-STAGES = ("smoke", "base", "ship", "compare", "budgets", "erasure")
+STAGES = ("smoke", "base", "ship", "compare", "budgets", "decoder", "erasure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,7 @@ class Sizes:
             ControlNet.
         ship: steps of the plugins that ship.
         lora: of the LoRA.
+        decoder: steps of each quick decoder.
         judge: steps of the comparison's judge.
         seeds, pictures: of the comparison.
         control_batch: pictures a step of its trainings.
@@ -77,6 +80,7 @@ class Sizes:
     controlnet: int = 3000
     ship: int = 1500
     lora: int = 600
+    decoder: int = 20_000
     judge: int = JUDGE_RECIPE.steps
     seeds: int = 3
     pictures: int = 256
@@ -109,6 +113,7 @@ QUICK = Sizes(
     controlnet=4,
     ship=2,
     lora=2,
+    decoder=2,
     judge=2,
     seeds=2,
     pictures=8,
@@ -358,6 +363,15 @@ def budgets(runner: Runner, *, quick: bool) -> None:
         runner.wait(name)
 
 
+def decoders(runner: Runner, sizes: Sizes) -> None:
+    """Quick decoders of every size, beside one another."""
+    data = f"--data {sizes.control_data} --steps {sizes.decoder} --drawn {min(2000, sizes.faces)}"
+    names = {f"decoder-{size}": f"decoder {data} --size {size}" for size in DECODER_SIZES}
+    for name, words in names.items():
+        runner.train(name, base_in(runner.out), words)
+    runner.wait(*names)
+
+
 def erasure(runner: Runner, sizes: Sizes, minutes: float | None) -> None:
     """`small-taught`, its oracle for the eye patch, and every method on it; cells that do not fit
     into the minutes are left for the next run.
@@ -419,6 +433,7 @@ def main(
         "ship": lambda: ship(runner, sizes),
         "compare": lambda: compare(runner, out, named, workers),
         "budgets": lambda: budgets(runner, quick=named == "quick"),
+        "decoder": lambda: decoders(runner, sizes),
         "erasure": lambda: erasure(runner, sizes, minutes),
         "warm": lambda: warm(sizes, out, device),
     }

@@ -20,7 +20,7 @@ from unplug.sdk.drawing.diffusion.shipped import PARTS, shipped_plugins
 
 pytestmark = pytest.mark.long
 
-FAST = {"face_landmark"}
+FAST = {"face_landmark", "small/decoder"}
 SLOW = {"canny", "depth", "small/text_encoder", "small/unet", "small/vae"}
 """A minute or more of converting each; `make nightly` has them."""
 MODELS = (*shipped_plugins(), *PARTS)

@@ -46,6 +46,8 @@ from .class_names import MAX_CLASSES as MAX_CLASSES
 from .class_names import check_classes as check_classes
 from .classifier import Classifier as Classifier
 from .conditioning import ConditioningPlugin as ConditioningPlugin
+from .decoder_sizes import DECODER_SIZES as DECODER_SIZES
+from .decoder_sizes import LATENTS as LATENTS
 from .dit_plugin import DiTPlugin as DiTPlugin
 from .factories import is_trusted as is_trusted
 from .factories import search_path as search_path
@@ -53,10 +55,14 @@ from .factories import tried as tried
 from .factories import trust as trust
 from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK
+from .mark_reader import MARK_BITS as MARK_BITS
+from .mark_reader import READER_SIDE as READER_SIDE
+from .mark_reader import MarkReader as MarkReader
 from .model_spec import describe_weights as describe_weights
 from .multi_plugin import MultiPlugin as MultiPlugin
 from .picture_model import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .picture_model import PictureModel as PictureModel
+from .quick_decoder import QuickDecoder as QuickDecoder
 from .shipped_files import shipped_folders as shipped_folders
 from .shipped_files import shipped_path as shipped_path
 from .shipped_files import shipped_place as shipped_place

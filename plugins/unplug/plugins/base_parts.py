@@ -247,21 +247,33 @@ class BaseDecoder(AutoencoderKL):
         """The named tensors, with a batch of one."""
         config, side = self.config, int(self.config["sample_size"])
         small = side // 2 ** (len(config["block_out_channels"]) - 1)
-        latents = TensorSpec(
-            name="latents",
-            shape=(1, int(config["latent_channels"]), small, small),
-            layout="NCHW",
-            description="As the last step of denoising leaves them",
-        )
-        image = TensorSpec(
-            name="image",
-            shape=(1, int(config["out_channels"]), side, side),
-            layout="NCHW",
-            range=(0.0, 1.0),
-            colour="RGB",
-            description="The picture",
-        )
-        return IOSpec(inputs=(latents,), outputs=(image,))
+        return decoder_spec(config["latent_channels"], small, config["out_channels"], side)
+
+
+def decoder_spec(latent_channels: int, small: int, channels: int, side: int) -> IOSpec:
+    """The named tensors of a decoder, with a batch of one.
+
+    Args:
+        latent_channels: C of a latent.
+        small: h and w of a latent.
+        channels: colours of the picture.
+        side: H and W of the picture in pixels.
+    """
+    latents = TensorSpec(
+        name="latents",
+        shape=(1, latent_channels, small, small),
+        layout="NCHW",
+        description="As the last step of denoising leaves them",
+    )
+    image = TensorSpec(
+        name="image",
+        shape=(1, channels, side, side),
+        layout="NCHW",
+        range=(0.0, 1.0),
+        colour="RGB",
+        description="The picture",
+    )
+    return IOSpec(inputs=(latents,), outputs=(image,))
 
 
 def check_unet(config: Mapping[str, Any]) -> None:

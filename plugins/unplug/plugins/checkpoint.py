@@ -43,6 +43,8 @@ MODELS: Registry[Any] = Registry(
         "guided_unet": "unplug.plugins.base_parts:GuidedUNet",
         "slotted_unet": "unplug.plugins.lora_slots:SlottedUNet",
         "decoder": "unplug.plugins.base_parts:BaseDecoder",
+        "quick_decoder": "unplug.plugins.quick_decoder:QuickDecoder",
+        "mark_reader": "unplug.plugins.mark_reader:MarkReader",
         "text_encoder": "unplug.plugins.text_encoder:TextEncoder",
     },
     group="unplug.models",

@@ -35,6 +35,7 @@ from .journey import adopt_trunk as adopt_trunk
 from .journey import audit as audit
 from .journey import bench as bench
 from .journey import check as check
+from .journey import detect as detect
 from .journey import evaluate as evaluate
 from .journey import explain as explain
 from .journey import export as export

@@ -33,6 +33,7 @@ from unplug.sdk.drawing.device import (
     PipelineDefaults,
     VariantSource,
     check_source,
+    decoder_folder,
     export_generator,
     is_base,
     pack_name,
@@ -62,6 +63,8 @@ class ExportOrder:
         ios: oldest iOS for Core ML files.
         delegate: exit with 1 where LiteRT's delegate leaves anything of a .tflite file to the
             CPU's kernels.
+        decoder: the decoder of a whole base: a folder of `unplug train decoder`, or autoencoder for
+            the base's slower one (default: the quick decoder in the base, where it has one).
         lora_slots: make LoRA weights an input of the file of a whole base's UNet, which then serves
             any.
         variants: loRA weights to put next to a whole base's files under a name; implies
@@ -84,6 +87,7 @@ class ExportOrder:
     delegate: Literal["gpu", "xnnpack"] | None = field(
         default=None, metadata={"flag": "--require-delegate"}
     )
+    decoder: str | None = field(default=None, metadata={"metavar": "FOLDER"})
     lora_slots: bool = False
     variants: Sequence[str] = field(
         default=(), metadata={"flag": "--variant", "metavar": "NAME=WEIGHTS"}
@@ -189,7 +193,7 @@ def export_models(
 
 
 def _check_order(order: ExportOrder, say: Say) -> None:
-    of_bases = ("loras", "packs", "variants", "lora_slots")
+    of_bases = ("decoder", "loras", "packs", "variants", "lora_slots")
     for option in (name for name in of_bases if getattr(order, name)):
         why = "it is for a whole base that lies here, and none is named"
         raise InputError(f"`{option}`", why, "Name small or a diffusers folder, or leave it out")
@@ -273,7 +277,7 @@ def _export_base(checkpoints: Sequence[Path], order: ExportOrder, show: bool, sa
     variants = _variants(order.variants)
     variants |= _packs(order.packs, variants)
     slots = order.lora_slots or bool(variants)
-    source = replace(_source(checkpoints), lora_slots=slots, variants=variants)
+    source = replace(_source(checkpoints, order.decoder), lora_slots=slots, variants=variants)
     for name in ("calibrate", "samples", "delegate"):
         if getattr(order, name) is not None:
             why = "it is of one model, and this is a whole base"
@@ -354,7 +358,7 @@ def _merged(
     )
 
 
-def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
+def _source(checkpoints: Sequence[Path], decoder: str | None) -> GeneratorSource:
     from unplug.sdk.drawing.diffusion import base_name, sampling_by_record
 
     bases = [path for path in checkpoints if is_base(path)]
@@ -373,6 +377,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     return GeneratorSource(
         name=base_name(folder),
         folder=folder,
+        decoder=decoder_folder(folder, decoder),
         plugins=dict(zip(names, plugins, strict=True)),
         schedule=how.schedule,
         **how.on_files,

@@ -18,6 +18,7 @@ from unplug.sdk.drawing.device import (
     Solver,
     asks_for,
     check_text,
+    decoder_folder,
     drawn_with,
     is_base,
     is_generator,
@@ -67,6 +68,8 @@ class DrawOrder:
             of exported files; may be repeated.
         variant: the name of weights that were put next to exported files; they bring their own
             defaults.
+        decoder: the folder of a decoder of `unplug train decoder`, or autoencoder for the base's
+            slower one (default: the quick decoder in the base, where it has one).
         engine: the engine that draws: device is the loop that apps have, on the CPU and without
             torch, for small and bases of its shape; or torch (default: device where it can).
         seed: the seed of the first picture.
@@ -86,6 +89,7 @@ class DrawOrder:
     loras: Sequence[str] = field(default=(), metadata={"flag": "--lora", "metavar": "WEIGHTS"})
     packs: Sequence[Path] = field(default=(), metadata={"flag": "--pack", "metavar": "FOLDER"})
     variant: str | None = None
+    decoder: str | None = field(default=None, metadata={"metavar": "FOLDER"})
     engine: Literal["device", "torch"] | None = None
     seed: int = 0
 
@@ -183,6 +187,9 @@ def generate_pictures(
         if order.engine == "torch":
             why = "exported files have runtimes of their own"
             raise InputError("`engine` torch", why, "Leave it out, or give the base itself")
+        if order.decoder is not None:
+            why = "exported files have the decoder that they were exported with"
+            raise InputError("`decoder`", why, "Leave it out, or give the base itself")
         return _by_files(order, steerings, taught, show, say)
     for name in ("target", "precision", "threads", "variant"):
         if getattr(order, name) is not None:
@@ -192,7 +199,7 @@ def generate_pictures(
     folder = base_folder(order.base)
     steered = _steered(steerings, _kind_of)
     if order.engine != "torch":
-        source = _source(order.base, folder, steered)
+        source = _source(order, folder, steered)
         reason = _not_by_device(order, source, device)
         if source is not None and reason is None:
             with drawn_with(source) as files:
@@ -222,7 +229,7 @@ def _not_by_device(order: DrawOrder, source: GeneratorSource | None, device: str
 
 
 def _source(
-    base: str, folder: Path | None, steerings: Sequence[Steering]
+    order: DrawOrder, folder: Path | None, steerings: Sequence[Steering]
 ) -> GeneratorSource | None:
     """The base and the plugins that are asked for, as files for the device are made of them."""
     if folder is None or not is_base(folder):
@@ -231,8 +238,9 @@ def _source(
 
     how = sampling_by_record(folder)
     return GeneratorSource(
-        name=base,
+        name=order.base,
         folder=folder,
+        decoder=decoder_folder(folder, order.decoder),
         plugins={
             f"plugin-{index}": find_plugin(item.plugin) for index, item in enumerate(steerings)
         },
@@ -241,15 +249,16 @@ def _source(
     )
 
 
-def model_digests(base: str, steerings: Sequence[Steering]) -> dict[str, str]:
+def model_digests(order: DrawOrder, steerings: Sequence[Steering]) -> dict[str, str]:
     """SHA-256 of what draws: ``pipeline.json`` of exported files, else the weights of each part.
 
     Raises:
         InputError: a base on the hub, of which no file is known here.
     """
+    base = order.base
     if is_generator(Path(base)):
         return {PIPELINE: sha256_file(Path(base) / PIPELINE)}
-    source = _source(base, base_folder(base), steerings)
+    source = _source(order, base_folder(base), steerings)
     if source is None:
         why = "no file of it is known here that a signature could name"
         raise InputError(f"base {base}", why, "Download it, and give its folder")
@@ -346,7 +355,7 @@ def _opened_base(
     from unplug.sdk.drawing.diffusion import drawing_dtype, load_base, plain_tokenizer
 
     dtype = drawing_dtype(order.base, device)
-    base = load_base(order.base, device=device, dtype=dtype)
+    base = load_base(order.base, device=device, dtype=dtype, decoder=order.decoder)
     tokenizer = plain_tokenizer(base.tokenizer)
     for text in (order.prompt, order.negative):
         _tell_unread(text, tokenizer.encode(text), taught, len(base.tokenizer), say)

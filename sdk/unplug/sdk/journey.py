@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from unplug.export import Artifact, Explanation, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
+    from unplug.sdk.drawing.device import FoundMark
     from unplug.sdk.drawing.inference import Answer
     from unplug.sdk.evidence.assurance import ClassEvaluation, EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
@@ -1217,6 +1218,26 @@ def generate(
         show=show,
         say=say or _silent,
     )
+
+
+@settled
+def detect(
+    files: Sequence[Path], *, mark: Path | None = None, show: bool = True
+) -> tuple[FoundMark, ...]:
+    """Says of pictures whether they carry the mark of a decoder, see `find_marks`.
+
+    Args:
+        files: pictures.
+        mark: the file of the key; None is the public one of the decoder that ships.
+
+    Raises:
+        InputError, DataError: a file without a key, or a picture that no mark is read from.
+    """
+    from unplug.core import follow
+    from unplug.sdk.drawing.device import find_marks
+
+    with follow("detect", show=show) as progress:
+        return find_marks(files, mark, progress=progress)
 
 
 def _ledger(given: Ledger | None, answering: Answering | None) -> Ledger | None:

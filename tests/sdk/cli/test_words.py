@@ -25,7 +25,7 @@ WORDS = {
         "the side of pictures",
         "data|demo|train age|train base|train classes|adopt|condition|generate",
     ),
-    "--size": ("of a network: nano, small, base", "demo|train age|train classes"),
+    "--size": ("of a network: nano, small, base", "demo|train age|train classes|train decoder"),
     "--count": ("how many pictures", "data synth|generate|audit"),
     "--task": ("samples on which the task's error is compared", "parity"),
     "--landmarker": (

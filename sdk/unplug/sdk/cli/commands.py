@@ -68,6 +68,7 @@ _LINES: dict[str, tuple[tuple[str, str, str | None], ...]] = {
     "Draw": (
         ("condition", "Draw landmarks, body, depth or edges of pictures.", "conditions"),
         ("generate", "Draw pictures from a prompt, steered by plugins.", "phone"),
+        ("detect", "Say whether pictures carry the mark of a decoder.", "phone"),
         ("page", "Let a browser draw with an exported base.", "phone"),
     ),
     "Measure": (

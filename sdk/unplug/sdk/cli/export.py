@@ -37,8 +37,8 @@ def export(checkpoints: tuple[str, ...], out: Path, common: Common, **order: Any
     Two more targets where --to names them, each with an extra of its own: executorch (.pte; fp32,
     int8-static) and coreai (.aimodel; fp32).
 
-    What ships goes by its name: canny, face_landmark, small/text_encoder, small/unet, and small/vae
-    for the decoder.
+    What ships goes by its name: canny, face_landmark, small/text_encoder, small/unet, small/decoder,
+    small/vae for the autoencoder's decoder, and mark-reader.
 
     Of a whole base (small, or a diffusers folder) all parts are exported, with the plugins that are
     named next to it, and pipeline.json that `unplug generate --base` draws with.

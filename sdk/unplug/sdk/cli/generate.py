@@ -80,7 +80,7 @@ def generate(
         **done.facts,
     }
     if signer is not None:
-        facts |= {"models": model_digests(order.base, done.steerings)}
+        facts |= {"models": model_digests(order, done.steerings)}
     _save(done, facts, order.seeds, files, out)
     outcome = _told(done, facts, files, out)
     if signer is None:

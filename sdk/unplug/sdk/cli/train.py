@@ -1,4 +1,4 @@
-"""``unplug train age|base|classes|pack|plugin|student``."""
+"""``unplug train age|base|classes|decoder|pack|plugin|student``."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from .options import (
 )
 from .options_of import ConfiguredCommand, given
 from .train_base import base
+from .train_decoder import decoder
 from .train_pack import pack
 from .train_plugin import plugin
 from .train_student import student
@@ -43,6 +44,7 @@ def train() -> None:
 
 
 train.add_command(base)
+train.add_command(decoder)
 train.add_command(pack)
 train.add_command(plugin)
 train.add_command(student)

@@ -21,7 +21,7 @@ from PIL import Image
 
 from unplug.core import InputError
 from unplug.export import psnr_db
-from unplug.plugins import save_checkpoint
+from unplug.plugins import DECODER_SIZES, QuickDecoder, save_checkpoint
 from unplug.sdk import generate
 from unplug.sdk.cli import main
 from unplug.sdk.drawing.conditions import FaceFinder, FaceFrame, Steering, draw_conditions
@@ -32,8 +32,10 @@ from unplug.sdk.drawing.device import (
     draw,
     export_generator,
     latent,
+    latents_sha256,
     load_pipeline,
 )
+from unplug.sdk.drawing.device.base_folder import read_scales
 from unplug.sdk.drawing.diffusion import CONTROLS, scheduled_guidance
 from unplug.sdk.drawing.diffusion.steered_pictures import load_plugin, solve_with
 
@@ -227,6 +229,60 @@ def test_the_command_exports_a_base_with_its_plugin(
     assert load_pipeline(out).name == "base"
     for target, runtime in (("onnx", "onnx"), ("litert", "litert"), ("coreml", "mil")):
         assert said(*call(out, tmp_path / "a.png", "--target", target))["runtime"] == runtime
+
+
+def test_a_quick_decoder_is_exported_in_the_decoder_s_place(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    """The pictures of the files are torch's with the same decoder; without it they are others."""
+    torch.manual_seed(3)
+    scale, shift = read_scales(base_folder)
+    quick = QuickDecoder(
+        image_size=SIZE,
+        latent_channels=4,
+        **DECODER_SIZES["nano"],
+        scaling_factor=scale,
+        shift_factor=shift,
+        latents_sha256=latents_sha256(base_folder),
+    )
+    save_checkpoint(quick, tmp_path / "quick", record={}, card="# Card\n")
+    out = tmp_path / "out"
+    words = ("--to", "onnx", "--precision", "fp32", "--decoder", tmp_path / "quick", "--out", out)
+    said("export", base_folder, *words)
+    pipeline = load_pipeline(out)
+    assert pipeline.decoder.model_type == "quick_decoder"
+    drawn = draw(out, Words(prompt=PROMPT, steps=2), seeds=[4]).images[0] / 255
+    pictures = {
+        name: np.asarray(
+            generate(
+                PROMPT,
+                base=str(base_folder),
+                decoder=name,
+                seed=4,
+                steps=2,
+                guidance=pipeline.defaults.guidance,
+                solver=pipeline.defaults.solver,
+                engine="torch",
+                show=False,
+            ).pictures[0]
+        )
+        / 255
+        for name in (str(tmp_path / "quick"), "autoencoder")
+    }
+    assert psnr_db(pictures[str(tmp_path / "quick")], drawn) >= 45  # both are of 8 bits
+    assert psnr_db(pictures["autoencoder"], drawn) < 30
+    line = fail(
+        "generate",
+        "--base",
+        out,
+        "--decoder",
+        tmp_path / "quick",
+        "--prompt",
+        "x",
+        "-o",
+        tmp_path / "a.png",
+    )
+    assert "exported files have the decoder" in line.line
 
 
 def test_what_cannot_be_exported_whole(

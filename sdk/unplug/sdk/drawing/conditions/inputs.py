@@ -26,7 +26,7 @@ from .scaling import scaled, takes_pictures
 
 Part = Literal["retain", "test"]
 SEED = 20231
-LATENT = ("unet", "guided_unet", "slotted_unet", "decoder", "text_encoder")
+LATENT = ("unet", "guided_unet", "slotted_unet", "decoder", "quick_decoder", "text_encoder")
 """Model types that are compared on unit noise or random ids: they take latents, text states and
 tokens, not pictures.
 """

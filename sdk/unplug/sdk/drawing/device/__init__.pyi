@@ -7,6 +7,11 @@ from .build import check_source as check_source
 from .build import export_generator as export_generator
 from .build import is_base as is_base
 from .credentials import sign_picture as sign_picture
+from .decoders import AUTOENCODER as AUTOENCODER
+from .decoders import OWN as OWN
+from .decoders import QUICK as QUICK
+from .decoders import decoder_folder as decoder_folder
+from .decoders import latents_sha256 as latents_sha256
 from .drawing import condition_of as condition_of
 from .drawing import draw as draw
 from .loop import Words as Words
@@ -21,6 +26,13 @@ from .lora import Slot as Slot
 from .lora import lora_file as lora_file
 from .lora import pack_loras as pack_loras
 from .lora import read_lora as read_lora
+from .mark import MARKS as MARKS
+from .mark import READER as READER
+from .mark import FoundMark as FoundMark
+from .mark import find_marks as find_marks
+from .mark import key_bits as key_bits
+from .mark import make_key as make_key
+from .mark import read_key as read_key
 from .marking import XMP as XMP
 from .marking import claim as claim
 from .marking import picture_format as picture_format

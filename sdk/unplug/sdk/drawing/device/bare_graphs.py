@@ -25,6 +25,7 @@ from unplug.export import Artifact, Card, card_path, write_card
 from unplug.plugins import read_config, shipped_path, weights_files, weights_sha256
 
 from .build import GeneratorSource, save_generator
+from .decoders import QUICK
 from .pipeline import PARTS
 
 if TYPE_CHECKING:
@@ -37,15 +38,20 @@ GRAPHS = "graphs"
 EPSILON = 1e-5
 """Batch norms' own."""
 NOTES = re.compile(
-    r"_.*|architectures|dtype|transformers_version|\w+_token_id|vocab_size|scaling_factor|condition"
+    r"_.*|architectures|dtype|transformers_version|\w+_token_id|vocab_size|latents_sha256|condition"
 )
 """What of a configuration may differ: it changes no graph, or tokens were added to the text encoder."""
 AGAIN = "Draw with `engine` torch"
 
 
-def _graph_of(part: str) -> tuple[Path, Card]:
+WHOLE = (QUICK, "mark_reader")
+"""Model types with a graph of their own name."""
+
+
+def _graph_of(part: str, checkpoint: Path) -> tuple[Path, Card]:
     """The graph of a part, and the card of the file that it was taken from."""
-    name = part if part in PARTS else "plugin"
+    kind = read_config(checkpoint)[0]
+    name = kind if kind in WHOLE else (part if part in PARTS else "plugin")
     path = shipped_path("small", GRAPHS) / f"{name}.onnx"
     return path, read_dataclass(Card, card_path(path), CheckpointError)
 
@@ -65,7 +71,7 @@ def misfit(source: GeneratorSource) -> str | None:
 def _misfits(source: GeneratorSource) -> Iterator[str]:
     for part, folder in source.checkpoints().items():
         own = _network(read_config(folder)[1])
-        theirs = _network(_graph_of(part)[1].config)
+        theirs = _network(_graph_of(part, folder)[1].config)
         if own != theirs:
             names = sorted(key for key in own.keys() | theirs if own.get(key) != theirs.get(key))
             yield f"{part} is another network than small's ({', '.join(names[:4])})"
@@ -90,15 +96,16 @@ def drawn_with(source: GeneratorSource) -> Iterator[Path]:
         CheckpointError: weights that are not those of their configuration.
     """
     with temporary_folder("unplug-draw-") as out:
-        made = {part: [_filled(part, at, out)] for part, at in source.checkpoints().items()}
+        made = {part: [filled(part, at, out)] for part, at in source.checkpoints().items()}
         save_generator(source, made, out)
         yield out
 
 
-def _filled(part: str, checkpoint: Path, out: Path) -> Artifact:
+def filled(part: str, checkpoint: Path, out: Path) -> Artifact:
+    """The ONNX file of a part in a folder below `out`: the graph that ships, with a checkpoint's weights."""
     import onnx
 
-    (graph, card), config = _graph_of(part), read_config(checkpoint)[1]
+    (graph, card), config = _graph_of(part, checkpoint), read_config(checkpoint)[1]
     proto = onnx.load(str(graph), load_external_data=False)
     (weights,) = weights_files(checkpoint)
     fill(proto, _read(weights), weights)

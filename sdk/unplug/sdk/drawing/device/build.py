@@ -22,6 +22,7 @@ from unplug.export import OLDEST_IOS, Artifact, export_checkpoint, plan_pairs
 from unplug.plugins import level_differences, read_base, read_config, weights_bytes
 
 from .base_folder import read_scales, read_schedule, read_tokenizer
+from .decoders import AUTOENCODER, QUICK
 from .lora import LoraSlots, Slot
 from .pipeline import (
     NAME,
@@ -40,7 +41,7 @@ from .variants import FOLDER, SUFFIX, VariantSource, pack_variants, write_varian
 
 MARK = "model_index.json"
 """What makes a folder a diffusers pipeline."""
-FOLDERS = {"text_encoder": "text_encoder", "unet": "unet", "decoder": "vae"}
+FOLDERS = {"text_encoder": "text_encoder", "unet": "unet", "decoder": AUTOENCODER}
 """Part name, which is its model type, to the folder of its checkpoint."""
 SMALL_BYTES = 256 * 2**20
 
@@ -52,6 +53,8 @@ class GeneratorSource:
     Args:
         name: the name of the base.
         folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
+        decoder: checkpoint folder of a quick decoder, see `decoder_folder`; None is the
+            autoencoder's.
         plugins: name to checkpoint folder.
         steps, guidance, solver: the settings that suit the base by default. With a guidance of 1
             (none) and no slots the UNet is exported so that it is asked about the prompt alone,
@@ -65,6 +68,7 @@ class GeneratorSource:
 
     name: str
     folder: Path
+    decoder: Path | None = None
     plugins: Mapping[str, Path] = field(default_factory=dict)
     steps: int = 25
     guidance: float = 7.5
@@ -76,6 +80,7 @@ class GeneratorSource:
     def checkpoints(self) -> dict[str, Path]:
         """Part name to checkpoint folder; plugins as ``plugins.NAME``."""
         parts = {name: self.folder / FOLDERS[name] for name in PARTS}
+        parts["decoder"] = self.decoder or parts["decoder"]
         return parts | {f"plugins.{name}": path for name, path in self.plugins.items()}
 
     def view_of(self, part: str) -> str | None:
@@ -202,19 +207,29 @@ def check_source(source: GeneratorSource) -> None:
         why = f"it is not a whole base ({MARK} is missing)"
         raise CheckpointError(str(source.folder), why, fix)
     configs = {
-        name: read_config(path, expect=name if name in PARTS else "plugin")[1]
+        name: read_config(path, expect=_kind(source, name))[1]
         for name, path in source.checkpoints().items()
     }
-    latent, decoder = configs["unet"].get("sample_size"), configs["decoder"]
-    shrink, side = (
-        2 ** (len(decoder.get("block_out_channels") or [1]) - 1),
-        decoder.get("sample_size"),
-    )
+    latent, (shrink, side) = configs["unet"].get("sample_size"), _sides(configs["decoder"])
     if not isinstance(latent, int) or side != latent * shrink:
         why = f"its decoder draws {side} pixels of a latent of {latent}, {shrink} to one"
         raise CheckpointError(str(source.folder), why, fix)
     for name, path in source.plugins.items():
         _check_plugin(path, configs[f"plugins.{name}"], configs["unet"], latent * shrink)
+
+
+def _kind(source: GeneratorSource, part: str) -> str:
+    """The model type of a part's checkpoint."""
+    if part == "decoder" and source.decoder is not None:
+        return QUICK
+    return part if part in PARTS else "plugin"
+
+
+def _sides(decoder: Mapping[str, Any]) -> tuple[int, Any]:
+    """By what a latent is smaller than its picture, and the picture's side, of either decoder."""
+    if "widths" in decoder:
+        return 2 ** len(decoder["widths"]), decoder.get("image_size")
+    return 2 ** (len(decoder.get("block_out_channels") or [1]) - 1), decoder.get("sample_size")
 
 
 def _check_plugin(path: Path, plugin: dict[str, Any], unet: dict[str, Any], side: int) -> None:

@@ -14,17 +14,28 @@ from torch import Tensor, nn
 
 from unplug.core import CheckpointError, DataError, InputError, check_contents, quiet, read_json
 from unplug.plugins import (
+    QuickDecoder,
     check_decoder,
     check_numbers,
     check_size,
     check_text_encoder,
     check_unet,
+    load_checkpoint,
     variant_of,
     weight_shards,
     weights_file,
     weights_files,
 )
-from unplug.sdk.drawing.device import MAX_LEVELS, TEXT_ENCODER, UNET, LowRank, read_lora
+from unplug.sdk.drawing.device import (
+    MAX_LEVELS,
+    OWN,
+    QUICK,
+    TEXT_ENCODER,
+    UNET,
+    LowRank,
+    decoder_folder,
+    read_lora,
+)
 from unplug.sdk.learning.data import Dataset
 
 from .digest import TEXT_PREFIX
@@ -32,7 +43,17 @@ from .shipped import SMALL, base_folder, shipped_folder
 from .small import diffusers
 
 MARK, RECORD = "model_index.json", "unplug.json"
-BASE_FILES = (MARK, RECORD, "README.md", "vae", "unet", "text_encoder", "tokenizer", "scheduler")
+BASE_FILES = (
+    MARK,
+    RECORD,
+    "README.md",
+    "vae",
+    OWN,
+    "unet",
+    "text_encoder",
+    "tokenizer",
+    "scheduler",
+)
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 FILES = (".safetensors", ".json", ".txt")
 NETWORKS = {"unet": "UNet2DConditionModel", "vae": "AutoencoderKL"}
@@ -50,7 +71,13 @@ FACTOR = 8
 """Pixels to a latent, along a side."""
 
 
-def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.float32) -> Any:
+def load_base(
+    name: str,
+    *,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    decoder: str | None = None,
+) -> Any:
     """A text-to-image pipeline with Stable Diffusion 1's or 2's parts, frozen and in eval mode.
 
     Args:
@@ -58,6 +85,7 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
             the hub.
         device: the device to put it on.
         dtype: the type of its weights in memory.
+        decoder: see `decoder_folder`; `quick_decoder` gives the one that draws.
 
     Returns:
         A ``StableDiffusionPipeline`` without safety checker.
@@ -115,7 +143,22 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
     for part in ("unet", "vae", "text_encoder"):
         _check_weights(name, part, getattr(pipe, part).requires_grad_(False).eval())
     _check_parts(name, pipe)
+    draws = decoder_folder(folder, decoder)
+    if draws is not None:
+        attach_quick(pipe, load_checkpoint(draws, expect=QUICK).model.to(device, dtype))
     return pipe.to(device)
+
+
+def attach_quick(pipe: Any, decoder: QuickDecoder | None) -> None:
+    """Gives a pipeline a quick decoder to draw with; None takes it away."""
+    # in a tuple: as a module it would be among the autoencoder's weights, and saved with them
+    pipe.vae.quick = (decoder,)
+
+
+def quick_decoder(pipe: Any) -> QuickDecoder | None:
+    """The quick decoder that a pipeline draws with, or None."""
+    found: tuple[QuickDecoder | None] = getattr(pipe.vae, "quick", (None,))
+    return found[0]
 
 
 def _check_asks(folder: Path, package: Any) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from unplug.core import InputError
+from unplug.plugins import DECODER_SIZES
 from unplug.sdk.drawing.device import GuidanceSchedule
 from unplug.sdk.learning.training import Augment
 
@@ -287,3 +288,40 @@ class StudentRecipe(StepRecipe):
                 raise InputError(
                     f"{name} {choice!r}", "no such choice", f"Use {' or '.join(choices)}"
                 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderRecipe(StepRecipe):
+    """How a quick decoder is trained.
+
+    Args:
+        size: size of a network: nano, small, base.
+        crop: side of the training crops in pixels, a multiple of 8. A third of all steps see whole
+            pictures, fewer of them, for the borders.
+        drawn: pictures that the base draws from the captions, for its own latents.
+        jitter: standard deviation of the noise on latents, which no base draws exactly.
+        mark_weight: weight of the loss that writes a mark; more bits survive, and more of it is seen.
+    """
+
+    steps: int = 6000
+    batch_size: int = 16
+    lr: float = 2e-3
+    weight_decay: float = 0.0
+    ema: float = 0.998
+    size: str = "small"
+    crop: int = 64
+    drawn: int = 256
+    jitter: float = 0.05
+    mark_weight: float = 0.1
+
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {
+        **StepRecipe.ranges,
+        "crop": (16, 4096),
+        "drawn": (0, 100_000),
+        "jitter": (0.0, 10.0),
+        "mark_weight": (0.0, 100.0),
+    }
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        **StepRecipe.choices,
+        "size": tuple(DECODER_SIZES),
+    }

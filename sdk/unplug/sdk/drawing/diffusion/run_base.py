@@ -29,7 +29,8 @@ from unplug.core import (
     versions,
     write_json,
 )
-from unplug.plugins import safetensors_errors
+from unplug.plugins import safetensors_errors, save_checkpoint
+from unplug.sdk.drawing.device import OWN
 from unplug.sdk.learning.data import Dataset, Split, captions_digest, captions_of
 from unplug.sdk.learning.training import (
     StateFile,
@@ -42,7 +43,7 @@ from unplug.sdk.learning.training import (
 from .base_training import BaseLoss, fit_base
 from .digest import TEXT_PREFIX, weights_digest
 from .grid import image_grid
-from .load import BASE_FILES, RECORD, load_base
+from .load import BASE_FILES, RECORD, attach_quick, load_base, quick_decoder
 from .measure import LEVELS, batch_losses
 from .recipe import BaseRecipe
 from .shipped import OURS
@@ -67,6 +68,7 @@ PREVIEWS = 8
 MEASURED = 256
 """Validation pictures, at most, over which the record's numbers are averaged."""
 NETWORKS = ("vae", "text_encoder", "unet")
+QUICK_CARD = "# The quick decoder of this base\n\nSee `unplug train decoder`.\n"
 
 
 @one_writer
@@ -215,11 +217,9 @@ def _refuse(dataset: Dataset, split: Split, device: torch.device) -> None:
         )
 
 
-def _record(
-    dataset: Dataset, split: Split, vae_run: Trained, done: Trained, device: torch.device
-) -> dict[str, Any]:
+def told_data(dataset: Dataset, split: Split) -> dict[str, Any]:
+    """What a record says of the pictures: whose they are it does not say."""
     return {
-        "schema": RECORD_SCHEMA,
         "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
         "split": {
             "sha256": split.sha256,
@@ -227,6 +227,15 @@ def _record(
             "train": len(split.train),
             "validation": len(split.validation),
         },
+    }
+
+
+def _record(
+    dataset: Dataset, split: Split, vae_run: Trained, done: Trained, device: torch.device
+) -> dict[str, Any]:
+    return {
+        "schema": RECORD_SCHEMA,
+        **told_data(dataset, split),
         "image_size": dataset.size,
         "cost": {"wall_s": vae_run.wall_s + done.wall_s, "device": describe_device(device)},
         "history": {"vae": list(vae_run.history), "base": list(done.history)},
@@ -280,6 +289,8 @@ def _autoencoder(
 ) -> tuple[Any, Trained]:
     if not recipe.steps:
         return before.vae.to(device), Trained(model=before.vae, history=(), wall_s=0.0, samples=0)
+    if before is not None:
+        attach_quick(before, None)  # it stands in for the decoder that is trained now
     with seeded(seed, 11):
         model = VAELoss(
             build_vae(dataset.size, recipe.channels) if before is None else before.vae,
@@ -367,6 +378,8 @@ def write_pipeline(pipe: Any, folder: Path, *, half: bool) -> None:
         # the pipeline each way.
         pipe.text_encoder.config.dtype = torch.float32
         pipe.text_encoder.config.save_pretrained(folder / "text_encoder")
+    if (quick := quick_decoder(pipe)) is not None:
+        save_checkpoint(quick.half() if half else quick, folder / OWN, record={}, card=QUICK_CARD)
     prefix_text_encoder(folder)
     for config in ("model_index.json", *(f"{name}/config.json" for name in NETWORKS)):
         _forget_place(folder / config)

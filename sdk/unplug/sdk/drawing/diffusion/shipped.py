@@ -9,6 +9,8 @@ from typing import Any
 from unplug.core import CheckpointError, InputError, read_json
 from unplug.plugins import shipped_folders, shipped_path, shipped_place, shipped_plugins
 from unplug.sdk.drawing.device import (
+    MARKS,
+    READER,
     SOLVERS,
     WEIGHTS_NAME,
     GuidanceSchedule,
@@ -17,8 +19,10 @@ from unplug.sdk.drawing.device import (
     lora_file,
 )
 
-PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
+PARTS = {f"small/{part}": part for part in ("text_encoder", "unet", "vae", "decoder")}
 """Parts of the base that phones run, by name."""
+MARK_READER = "mark-reader"
+"""The name of what reads marks."""
 LORA_SCHEMA = "unplug-student/1"
 """The schema of the record next to a student's LoRA weights."""
 PACK_SCHEMA = "unplug-learned-pack/1"
@@ -94,6 +98,8 @@ def shipped_folder(name: str) -> Path:
         return shipped_path(name, "base")
     if name in PARTS:
         return shipped_path(name, f"base/{PARTS[name]}")
+    if name == MARK_READER:
+        return shipped_path(name, f"{MARKS}/{READER}")
     return shipped_path(name, name) if name in shipped_plugins() else Path(name)
 
 

@@ -16,7 +16,7 @@ from unplug.sdk.drawing.device import GuidanceSchedule, Solver
 
 from .control import CONTROLS
 from .guidance import scheduled_guidance
-from .load import base_record, image_size_of, is_ours
+from .load import base_record, image_size_of, is_ours, quick_decoder
 from .shipped import (
     OURS,
     USUAL,
@@ -128,6 +128,15 @@ def draw_latents(
         yield latent_Bchw
 
 
+def decoded(pipe: Any, latent_Bchw: Tensor) -> Tensor:
+    """Images (B, 3, H, W) in about [-1, 1] of latents that are not scaled, by the decoder that draws."""
+    quick = quick_decoder(pipe)
+    image_BCHW: Tensor = (
+        pipe.vae.decode(latent_Bchw).sample if quick is None else quick.decode(latent_Bchw)
+    )
+    return image_BCHW
+
+
 @torch.no_grad()
 def decode(pipe: Any, latent_Bchw: Tensor) -> list[Image.Image]:
     """Pictures of scaled latents: diffusers' pipelines each round in their own way, which tells
@@ -136,7 +145,7 @@ def decode(pipe: Any, latent_Bchw: Tensor) -> list[Image.Image]:
     side = latent_Bchw.shape[-1] * 2 ** (len(pipe.vae.config.block_out_channels) - 1)
     pictures: list[Image.Image] = []
     for part_Bchw in latent_Bchw.split(pictures_at_once(side)):
-        decoded_BCHW = pipe.vae.decode(part_Bchw / pipe.vae.config.scaling_factor).sample
+        decoded_BCHW = decoded(pipe, part_Bchw / pipe.vae.config.scaling_factor)
         pictures += pipe.image_processor.postprocess(decoded_BCHW, output_type="pil")
     return pictures
 

@@ -100,6 +100,11 @@ class RandomFeatures(nn.Module):
             features.append(image_BCHW)
         return features
 
+    def distance(self, ours_BCHW: Tensor, theirs_BCHW: Tensor) -> Tensor:
+        """Mean absolute difference of the features of two batches, over the scales."""
+        pairs = zip(self(ours_BCHW), self(theirs_BCHW), strict=True)
+        return torch.stack([(a - b).float().abs().mean() for a, b in pairs]).mean()
+
 
 class VAELoss(nn.Module):
     """L = |x' - x| + |grad x' - grad x| / 2 + |f(x') - f(x)| / 2 + 1e-6 KL, with x' decoded from a
@@ -126,13 +131,7 @@ class VAELoss(nn.Module):
         decoded_BCHW = self.vae.decode(posterior.mean + posterior.std * noise).sample.float()
         divergence = posterior.kl().float().mean() / image_BCHW[0].numel()
         loss: Tensor = reconstruction(decoded_BCHW, image_BCHW) + KL_WEIGHT * divergence
-        return loss + 0.5 * self._perceived(decoded_BCHW, image_BCHW)
-
-    def _perceived(self, decoded_BCHW: Tensor, image_BCHW: Tensor) -> Tensor:
-        pairs = zip(self.features(decoded_BCHW), self.features(image_BCHW), strict=True)
-        return torch.stack(
-            [(ours_BCHW - its_BCHW).float().abs().mean() for ours_BCHW, its_BCHW in pairs]
-        ).mean()
+        return loss + 0.5 * self.features.distance(decoded_BCHW, image_BCHW)
 
 
 def reconstruction(decoded_BCHW: Tensor, image_BCHW: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unplug.core import DataError
-from unplug.sdk.drawing.diffusion import generate, image_size_of, to_image
+from unplug.sdk.drawing.diffusion import decoded, generate, image_size_of, to_image
 from unplug.sdk.learning.data import load_dataset
 
 CPU = torch.device("cpu")
@@ -123,7 +123,9 @@ def at_most(image_NCHW: Tensor) -> Tensor:
 
 @torch.no_grad()
 def through(base: Any, image_NCHW: Tensor) -> Tensor:
-    """Pictures as a base's autoencoder gives them back: what it cannot show is not evidence."""
-    device, dtype = base.vae.device, base.vae.dtype
-    parts = [base.vae(part.to(device, dtype)).sample for part in image_NCHW.split(AT_ONCE)]
+    """Pictures as a base's decoder gives them back: what it cannot show is not evidence."""
+    vae, parts = base.vae, list[Tensor]()
+    for part in image_NCHW.split(AT_ONCE):
+        latent = vae.encode(part.to(vae.device, vae.dtype)).latent_dist.mode()
+        parts.append(decoded(base, latent))
     return torch.cat(parts).float().clamp(-1, 1).cpu()

@@ -43,6 +43,7 @@ from unplug.sdk.forgetting.unlearning import (
     design_of,
     members_of,
     own_split,
+    ranking,
     request_price,
 )
 from unplug.sdk.learning.data import Dataset, keyed
@@ -435,21 +436,18 @@ def _facts(
 
 
 def _family(evidence: ReleaseEvidence, files: Mapping[str, MemberFiles]) -> FamilyRecord:
-    """What the manifest says of the members, the reference first."""
-    known = members_of(evidence.unlearned)
-    design = evidence.unlearned.record["design"]
-    first = (design["reference"], evidence.unlearned, evidence.bench)
+    """What the manifest says of the members, best first."""
+    first = evidence.unlearned
+    models = {first.record["design"]["reference"]: first, **members_of(first)}
+    timed = {name: item.bench for name, item in files.items()}
     return FamilyRecord(
         members=tuple(
             FamilyMember(
                 name=name,
-                checkpoint_sha256=model.sha256,
-                trunk_sha256=model.record["design"]["trunk_sha256"],
-                latency_ms=latency(bench),
+                checkpoint_sha256=models[name].sha256,
+                trunk_sha256=models[name].record["design"]["trunk_sha256"],
+                latency_ms=latency(timed.get(name, evidence.bench)),
             )
-            for name, model, bench in (
-                first,
-                *((name, known[name], item.bench) for name, item in files.items()),
-            )
+            for name in ranking(first)
         )
     )

@@ -98,16 +98,18 @@ def model_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _members(manifest: Manifest) -> dict[str, str]:
-    """Folders of a family's members and their weights, but for the reference's; what is not a
-    family has none, and its readers refuse it.
+    """Folders of a family's members and their weights, but for the reference's, whose weights are
+    the lineage's; what is not a family has none, and its readers refuse it.
     """
     family = manifest.postprocessing.get("family")
     listed = family.get("members") if isinstance(family, dict) else None
-    return {
+    found = {
         f"members/{item.get('name')}": str(item.get("checkpoint_sha256"))
-        for item in (listed if isinstance(listed, list) else [])[1:]
+        for item in (listed if isinstance(listed, list) else [])
         if isinstance(item, dict)
     }
+    own = manifest.lineage.checkpoint_sha256
+    return {place: sha256 for place, sha256 in found.items() if sha256 != own}
 
 
 def _report_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:

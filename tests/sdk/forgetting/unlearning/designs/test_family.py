@@ -5,21 +5,36 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.once import once
+from torch import nn
 
 from unplug.core import CheckpointError, InputError, sha256_file
-from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint
+from unplug.plugins import AgeTrunk, PictureModel, load_checkpoint, save_checkpoint
 from unplug.sdk.drawing.inference import load_head
 from unplug.sdk.forgetting.tasks import train_age
-from unplug.sdk.forgetting.unlearning import ClosedForm, device_head, forget, members_of
+from unplug.sdk.forgetting.unlearning import (
+    ClosedForm,
+    device_head,
+    forget,
+    members_of,
+    ranking,
+)
 from unplug.sdk.forgetting.unlearning.designs import over_trunk
-from unplug.sdk.forgetting.unlearning.designs.family import fitted
+from unplug.sdk.forgetting.unlearning.designs.family import (
+    PENALTIES,
+    Kin,
+    Link,
+    best_reference,
+    linked,
+    ridges,
+)
+from unplug.sdk.forgetting.unlearning.designs.trunk import moments
 from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.learning.training import Recipe, split_of
 
@@ -99,17 +114,100 @@ def test_the_lift_of_a_member_is_the_map_before_the_lift_of_the_best(here: Path)
 
 
 def test_the_map_is_a_ridge_regression_by_hand() -> None:
+    """argmin of the mean square and p |W s|^2, s the spreads: normal equations over columns with a
+    mean of 0, and the mean's answer is the mean.
+    """
     rng = np.random.default_rng(0)
     x_NC, y_NK = (torch.from_numpy(rng.normal(size=(60, width))) for width in (3, 2))
-    y_NK = y_NK * 0.1 + x_NC[:, :2] * 2.0 + 5.0
-    weight_KC, bias_K, explained = fitted(x_NC[:40], y_NK[:40], x_NC[40:], y_NK[40:])
-    assert torch.allclose(weight_KC, torch.tensor([[2.0, 0, 0], [0, 2, 0]]).double(), atol=0.1)
-    assert torch.allclose(bias_K, torch.full((2,), 5.0).double(), atol=0.1)
-    assert explained > 0.98
-    noise = torch.from_numpy(rng.normal(size=(60, 2)))
-    assert fitted(x_NC[:40], noise[:40], x_NC[40:], noise[40:])[2] < 0.2
-    flat = torch.zeros(60, 3).double()
-    assert fitted(flat[:40], y_NK[:40], flat[40:], y_NK[40:])[2] < 0.05
+    x_NC = x_NC * torch.tensor([1.0, 5.0, 0.2]) + 3.0
+    (mean_C, spread_C), penalties = moments(x_NC), (1e-9, 0.5)
+    for penalty, (weight_KC, bias_K) in zip(penalties, ridges(x_NC, y_NK, penalties), strict=True):
+        z_NC = (x_NC - mean_C) / spread_C
+        gram_CC = z_NC.T @ z_NC + penalty * len(z_NC) * torch.eye(3)
+        wanted_CK = torch.linalg.solve(gram_CC, z_NC.T @ (y_NK - y_NK.mean(0)))
+        assert torch.allclose(weight_KC, wanted_CK.T / spread_C)
+        assert torch.allclose(weight_KC @ mean_C + bias_K, y_NK.mean(0))
+
+
+def kin(name: str, x_NC: torch.Tensor, truth_N: torch.Tensor, *layers: Any) -> Kin:
+    """A trunk with these features of seen and of held pictures, under a lift and a head."""
+    network = nn.ModuleDict()
+    for part, (weight, bias) in zip(("lift", "classifier"), layers, strict=True):
+        network[part] = nn.Linear(len(weight[0]), len(weight))
+        network[part].load_state_dict({"weight": torch.tensor(weight), "bias": torch.tensor(bias)})
+    network.classifier, network.more = network["classifier"], int(len(weight) == 1)
+    unread: Any = None
+    return Kin(
+        name=name,
+        trunk=unread,
+        model=cast(PictureModel, network),
+        known=unread,
+        seen_NC=x_NC,
+        held_MC=x_NC,
+        truth_M=truth_N,
+    )
+
+
+def test_the_best_trunk_may_be_a_poor_reference() -> None:
+    """Its features say t as (s t, s), of a sign s that no other knows: its head is right, and over
+    the others it says 0.
+    """
+    sign_N = torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0, -1.0]).double()
+    truth_N = torch.tensor([1.0, 2.0, 3.0] * 2).double()
+    secret_NC = torch.stack([sign_N * truth_N, sign_N], dim=1)
+    # t = relu(s t + 9 s - 9) + relu(-s t - 9 s - 9)
+    apart = ([[1.0, 9.0], [-1.0, -9.0]], [-9.0, -9.0]), ([[1.0, 1.0]], [0.0])
+    plain = ([[1.0]], [0.0]), ([[1.0]], [0.125])
+    one = kin("one", secret_NC, truth_N, *apart)
+    other = kin("other", truth_N[:, None], truth_N, *plain)
+    assert linked(one, one) == Link(penalty=0.0, explained=1.0, error=0.0)
+    # nothing linear tells one from the other: a map says the mean, 0 there and 2 here
+    for reference, member, error in ((one, other, 2.0), (other, one, 2.125 / 3)):
+        link = linked(reference, member)
+        assert link.error == pytest.approx(error) and abs(link.explained) < 1e-9
+    for family in ([one, other], [other, one]):
+        best, links = best_reference(family)
+        assert best is other and links["other"].error == 0.125 and len(links) == 2
+
+
+def test_of_labels_the_error_is_the_share_of_wrong_ones_and_the_better_map_breaks_a_tie() -> None:
+    x_NC = torch.tensor([[-2.0], [-1.0], [1.0], [2.0]]).double()
+    label_N = torch.tensor([0.0, 1.0, 1.0, 1.0]).double()
+    layers = ([[1.0], [-1.0]], [0.0, 0.0]), ([[0.0, 1.0], [1.0, 0.0]], [0.0, 0.0])
+    reference = kin("a", x_NC, label_N, *layers)
+    assert linked(reference, reference).error == 0.25
+    double = linked(reference, kin("b", 2.0 * x_NC, label_N, *layers))
+    assert double.error == 0.25 and double.penalty == min(PENALTIES)
+    assert double.explained == pytest.approx(1.0, abs=1e-5)
+
+
+def test_consented_pictures_alone_decide_the_reference_and_the_maps(
+    here: Path, tmp_path: Path
+) -> None:
+    """Other people give other heads over the same trunks and lifts; the order of the trunks gives
+    the same bytes.
+    """
+    family = load_checkpoint(here / "family")
+    others = TRAIN.replace("n=150,subjects=150,seed=1", "n=90,subjects=90,seed=4")
+    run(f"{others} {FAMILY} --out {tmp_path / 'others'}")
+    second = load_checkpoint(tmp_path / "others")
+    assert second.sha256 != family.sha256
+    for name in ("reference", "errors", "trunk_sha256", "scale"):
+        assert second.record["design"][name] == family.record["design"][name]
+    for name, member in members_of(family).items():
+        mine = members_of(second)[name].record["design"]["trunk_sha256"]
+        assert mine == member.record["design"]["trunk_sha256"]
+    turned = " ".join(f"--family {name}" for name in reversed(TRUNKS))
+    run(f"{TRAIN} {turned} --out {tmp_path / 'turned'}")
+    assert files(tmp_path / "turned") == files(here / "family")
+
+
+def test_members_are_listed_by_what_they_err(here: Path) -> None:
+    family = load_checkpoint(here / "family")
+    errors = family.record["design"]["errors"]
+    assert {*errors} == {*TRUNKS} and ranking(family) == sorted(errors, key=errors.__getitem__)
+    names = [name for name in ranking(family) if name != family.record["design"]["reference"]]
+    assert [*members_of(family)] == names and ranking(members_of(family)[names[0]]) == []
 
 
 def test_one_step_is_a_refit_of_every_member(here: Path, tmp_path: Path) -> None:
@@ -166,7 +264,7 @@ def test_the_phone_of_a_member_has_a_head_of_its_own(here: Path, tmp_path: Path)
 
 def test_a_killed_training_goes_on(here: Path, tmp_path: Path) -> None:
     """Whenever it comes nothing is left, and the same command gives the same bytes."""
-    for name in ("ranked", "joined", "model_card"):
+    for name in ("kin_of", "join", "model_card"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
                 over_trunk, name, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
@@ -224,7 +322,7 @@ def test_families_that_are_none(here: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("edit", ["head", "trunk", "gone", "name", "facts"])
+@pytest.mark.parametrize("edit", ["head", "trunk", "gone", "name", "facts", "errors"])
 def test_a_broken_family_is_refused(here: Path, tmp_path: Path, edit: str) -> None:
     place = tmp_path / "copy"
     shutil.copytree(here / "family", place)
@@ -232,9 +330,15 @@ def test_a_broken_family_is_refused(here: Path, tmp_path: Path, edit: str) -> No
     record = json.loads((place / "unplug.json").read_text())
     if edit == "gone":
         shutil.rmtree(member)
-    elif edit in ("name", "facts"):
-        known = record["design"]["members"]
-        record["design"]["members"] = {"../nano": {}} if edit == "name" else dict.fromkeys(known)
+    elif edit in ("name", "facts", "errors"):
+        design = record["design"]
+        if edit == "errors":
+            design["errors"] = dict.fromkeys(design["errors"], "least")
+        elif edit == "name":
+            design["members"] = {"../nano": {}}
+            design["errors"] = {"../nano": 1.0, design["reference"]: 1.0}
+        else:
+            design["members"] = dict.fromkeys(design["members"])
         (place / "unplug.json").write_text(json.dumps(record))
     else:
         tensors = load_file(member / "model.safetensors")

@@ -56,7 +56,7 @@ from unplug.sdk.learning.training import (
 
 from ..budget import Cost, RetrainCost, summary
 from ..lineage import lineage_of
-from .family import check_members, check_trunks, joined, members_of, ranked
+from .family import Kin, best_reference, check_members, check_trunks, join, kin_of, members_of
 from .trunk import (
     Consented,
     TrunkRows,
@@ -64,6 +64,7 @@ from .trunk import (
     ready_trunk,
     rows_of,
     tensors_of,
+    threads,
     trunk_sha256,
 )
 
@@ -202,7 +203,7 @@ class OverTrunk(ABC, Generic[K]):
                 `trunk_data`.
             trunk_data: the data that the trunk was trained on, with nobody of `dataset`; None loads
                 the data that the trunk's record names.
-            family: trunks of one set of data, in the place of `trunk`: the best is taken, and the
+            family: trunks of one set of data, in the place of `trunk`: one is taken, and the
                 others become members that share its head.
             seed: the seed of everything random, and of a trunk that is trained here.
             device: the device for the trunk's pass over the pictures.
@@ -268,21 +269,41 @@ class OverTrunk(ABC, Generic[K]):
         seed: int,
         **how: Any,
     ) -> tuple[Checkpoint, PictureModel, dict[str, Any], K, dict[str, PictureModel]]:
-        """The best of some trunks, `_begun` over it, and the members that the others become."""
-        if len(trunks) == 1:
-            return trunks[0], *self._begun(kind, trunks[0], trunk_data, seed, **how), {}
+        """The reference among some trunks, `_begun` over it, and the members that the others
+        become: of the trunks' data alone.
+        """
         over = [_over(kind, item, trunk_data, self.width).to(how["device"]) for item in trunks]
-        first, *others = ranked(trunks, over, trunk_data, **how)
-        model, facts, kept = self._begun(kind, first.trunk, trunk_data, seed, **how)
-        said: dict[str, Any] = {item.name: joined(first, model, item) for item in others}
-        for item in others:
-            said[item.name] |= {
+        if len(trunks) == 1:
+            known = consented(over[0], trunks[0], trunk_data, **how)
+            return trunks[0], over[0], *self._begun(over[0], trunks[0], known, seed), {}
+        family = kin_of(trunks, over, trunk_data, **how)
+        with threads(1):
+            begun = {item.name: self._tried(item, seed) for item in family}
+            first, links = best_reference(family)
+            others = [item for item in family if item is not first]
+            for item in others:
+                join(first, item, links[item.name])
+        said = {
+            item.name: {
+                "explained": links[item.name].explained,
+                "grid": item.known.grid,
                 "trunk_sha256": trunk_sha256(item.model, self.own),
                 "trunk": trunk_facts(item.trunk),
                 "recipe": recipe_of(item.trunk).to_dict(),
             }
-        facts |= {"reference": first.name, "members": said}
-        return first.trunk, model, facts, kept, {item.name: item.model for item in others}
+            for item in others
+        }
+        facts, kept = begun[first.name]
+        errors = {name: link.error for name, link in links.items()}
+        facts |= {"reference": first.name, "members": said, "errors": errors}
+        members = {item.name: item.model for item in others}
+        return first.trunk, first.model, facts, kept, members
+
+    def _tried(self, kin: Kin, seed: int) -> tuple[dict[str, Any], K]:
+        """`_begun` over a trunk, whose model holds the head of its own pictures then."""
+        facts, kept = self._begun(kin.model, kin.trunk, kin.known, seed)
+        self.fill(kin.model, self.fit(kin.model, kept, kin.known.seen, seed), facts)
+        return facts, kept
 
     def forget(
         self,
@@ -392,7 +413,7 @@ class OverTrunk(ABC, Generic[K]):
         below, design = {}, record["design"]
         for name, member in members.items():
             self.fill(member, kept, design)
-            own = {key: value for key, value in design.items() if key != "members"}
+            own = {key: value for key, value in design.items() if key not in ("members", "errors")}
             own |= design["members"][name] | {"member": name}
             metrics = measured(member, dataset, {"test": split.test}, device)
             recipe = own.pop("recipe", record["recipe"])
@@ -466,26 +487,18 @@ class OverTrunk(ABC, Generic[K]):
         return Cost(forward=pictures + passes, backward=passes, wall_s=0.0)
 
     def _begun(
-        self,
-        kind: type[GroupTask],
-        trunk: Checkpoint,
-        trunk_data: Dataset,
-        seed: int,
-        device: torch.device,
-        show: bool,
-    ) -> tuple[PictureModel, dict[str, Any], K]:
-        """The network with nobody in it, the facts that forgetting needs and the state: of the
-        trunk's data alone.
+        self, model: PictureModel, trunk: Checkpoint, known: Consented, seed: int
+    ) -> tuple[dict[str, Any], K]:
+        """The facts that forgetting needs, and the state with nobody in it: of the trunk's data
+        alone.
         """
-        model = _over(kind, trunk, trunk_data, self.width).to(device)
-        known = consented(model, trunk, trunk_data, device, show=show)
         facts, kept = self.begin(model, known, seed)
         told = {
             "grid": known.grid,
             "trunk_sha256": trunk_sha256(model, self.own),
             "trunk": trunk_facts(trunk),
         }
-        return model, told | facts, kept
+        return told | facts, kept
 
     def _facts(self, checkpoint: Checkpoint) -> dict[str, Any]:
         """What the record says of the design; `CheckpointError` where something is missing or of

@@ -62,6 +62,11 @@ class TrunkRows:
     truth_N: Tensor
     committed: Mapping[str, bytes]
 
+    def named(self, ids: Sequence[str]) -> TrunkRows:
+        """Some of them, by their names."""
+        place = {name: index for index, name in enumerate(self.ids)}
+        return self.part([place[name] for name in ids])
+
     def part(self, position_M: Sequence[int]) -> TrunkRows:
         """Some of them."""
         ids = tuple(self.ids[position] for position in position_M)
@@ -79,11 +84,13 @@ class Consented:
     """What a design may learn without asking anybody: the trunk's own pictures, as rows.
 
     Args:
+        every: all that was read.
         seen, held: its training and its validation pictures.
-        mean_C, spread_C: the moments of the pooled features over `seen`.
+        mean_C, spread_C: the moments of the pooled features over `seen`, before they are rounded.
         grid: the grid that features are rounded to.
     """
 
+    every: TrunkRows
     seen: TrunkRows
     held: TrunkRows
     mean_C: Tensor
@@ -142,21 +149,32 @@ def consented(
     trunk_data: Dataset,
     device: torch.device,
     *,
+    more: Sequence[str] = (),
     show: bool = False,
 ) -> Consented:
     """The trunk's own pictures as a design sees them, with the grid that they decide.
+
+    Args:
+        model: the predictor over it.
+        trunk: the trunk.
+        trunk_data: its data.
+        device: the device for the pass over the pictures.
+        more: ids that are read as well as those that it was trained on and validated with.
+        show: progress bar.
 
     Raises:
         DataError: other data than the trunk's.
     """
     split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
-    seen = tensors_of(model, trunk_data, split.retain, device)
-    pooled_NC = pooled(model, seen, show=show)
-    mean_C, spread_C = moments(pooled_NC)
-    grid = grid_of(spread_C)
+    ids = (*dict.fromkeys((*split.retain, *split.validation, *more)),)
+    every = tensors_of(model, trunk_data, ids, device)
+    pooled_NC = pooled(model, every, show=show)
+    mean_C, spread_C = moments(pooled_NC[: len(split.retain)])
+    rows = _rows(model, trunk_data, every, pooled_NC, grid := grid_of(spread_C))
     return Consented(
-        seen=_rows(model, trunk_data, seen, pooled_NC, grid),
-        held=rows_of(model, grid, trunk_data, split.validation, device),
+        every=rows,
+        seen=rows.named(split.retain),
+        held=rows.named(split.validation),
         mean_C=mean_C,
         spread_C=spread_C,
         grid=grid,

@@ -134,6 +134,7 @@ def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int) -> None
         ids = [name for name in split.train if people[name] in gone]
         steps.append({"people": len(gone)} | asked(family, alone, personal, ids, work))
     facts = {
+        "command": "python -m benchmarks.studies.family --work WORK --out docs/data/family.json",
         "trunks": TRUNKS,
         "data": [agreed.spec, personal.spec],
         "pixels": pixels,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +27,7 @@ from unplug.sdk.forgetting.unlearning import (
     members_of,
     ranking,
 )
-from unplug.sdk.forgetting.unlearning.designs import over_trunk
+from unplug.sdk.forgetting.unlearning.designs import over_trunk, trunk
 from unplug.sdk.forgetting.unlearning.designs.family import (
     PENALTIES,
     Kin,
@@ -36,7 +38,7 @@ from unplug.sdk.forgetting.unlearning.designs.family import (
 )
 from unplug.sdk.forgetting.unlearning.designs.trunk import moments
 from unplug.sdk.learning.data import load_dataset, make_split
-from unplug.sdk.learning.training import Recipe, split_of
+from unplug.sdk.learning.training import ImageSet, Recipe, split_of
 
 from ....cli.calls import refused, run, said
 from ....conftest import CPU
@@ -85,9 +87,9 @@ def test_members_are_models_with_their_own_trunk_and_one_head(here: Path) -> Non
     assert {design["reference"], *members} == {*TRUNKS} and len(members) == 2
     head = family.model.classifier.weight
     for name, member in members.items():
-        trunk, weights = load_checkpoint(here / name).model.state_dict(), member.model.state_dict()
+        alone, weights = load_checkpoint(here / name).model.state_dict(), member.model.state_dict()
         theirs = [key for key in weights if key.startswith(("stem.", "blocks.", "head."))]
-        assert theirs and all(torch.equal(weights[key], trunk[key]) for key in theirs)
+        assert theirs and all(torch.equal(weights[key], alone[key]) for key in theirs)
         assert torch.equal(member.model.classifier.weight, head)
         assert member.model.age_centers.tolist() == family.model.age_centers.tolist()
         assert member.record["metrics"]["test"]["n"] == 30
@@ -248,12 +250,12 @@ def test_the_command_names_the_members(here: Path, tmp_path: Path) -> None:
 def test_the_phone_of_a_member_has_a_head_of_its_own(here: Path, tmp_path: Path) -> None:
     member = next(iter(members_of(load_checkpoint(here / "family")).values()))
     save_checkpoint(AgeTrunk.of(member.model), tmp_path / "trunk", record={}, card="")
-    trunk = load_checkpoint(tmp_path / "trunk").model
+    network = load_checkpoint(tmp_path / "trunk").model
     device_head(member, "0" * 64).save(tmp_path / "head.safetensors")
     head = load_head(tmp_path / "head.safetensors")
     image_NCHW = torch.rand(3, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        features_NC = trunk(image_NCHW)["features"].double().numpy()
+        features_NC = network(image_NCHW)["features"].double().numpy()
         answers = member.model(image_NCHW)
     for name, value in head.answer(features_NC).items():
         np.testing.assert_allclose(value, answers[name].numpy(), atol=2e-3)
@@ -262,22 +264,76 @@ def test_the_phone_of_a_member_has_a_head_of_its_own(here: Path, tmp_path: Path)
     assert np.array_equal(added.remove("anna", features_NC[0], 31.0).sums_KK, head.sums_KK)
 
 
+@contextmanager
+def passes(stop_at: int = -1) -> Iterator[list[int]]:
+    """The number of pictures of each pass of a trunk; one of them is killed."""
+    made, one = list[int](), trunk.pooled
+
+    def counted(model: PictureModel, data: ImageSet, *, show: bool) -> torch.Tensor:
+        if len(made) == stop_at:
+            raise KeyboardInterrupt
+        made.append(len(data))
+        return one(model, data, show=show)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trunk, "pooled", counted)
+        yield made
+
+
+def killed(step: str, line: str) -> None:
+    """A command that ends where it takes this step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(over_trunk, step, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        run(line, code=130)
+
+
 def test_a_killed_training_goes_on(here: Path, tmp_path: Path) -> None:
-    """Whenever it comes nothing is left, and the same command gives the same bytes."""
-    for name in ("kin_of", "join", "model_card"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                over_trunk, name, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
-            )
-            run(f"{TRAIN} {FAMILY} --out {tmp_path / 'again'}", code=130)
-        assert not any(tmp_path.iterdir())
-    run(f"{TRAIN} {FAMILY} --out {tmp_path / 'again'}")
-    assert files(tmp_path / "again") == files(here / "family")
+    """Wherever it ends no pass is made twice, and the same command gives the same bytes."""
+    out, work = tmp_path / "again", tmp_path / ".again.training"
+    line = f"{TRAIN} {FAMILY} --out {out}"
+    with passes() as made:
+        run(f"{TRAIN} {FAMILY} --out {tmp_path / 'whole'}")
+    assert len(made) == 4 and made[0] == made[1] == made[2] == 160
+    for before in range(4):
+        with passes(stop_at=before) as first:
+            run(line, code=130)
+        assert not out.exists() and len([*work.glob("*.safetensors")]) == before
+        if before:
+            assert {path.stat().st_mode & 0o777 for path in work.iterdir()} == {0o600}
+        with passes() as second:
+            killed("best_reference" if before < 3 else "model_card", line)
+        with passes() as third:
+            run(line)
+        assert [*first, *second, *third] == made
+        assert files(out) == files(here / "family") == files(tmp_path / "whole")
+        assert not work.exists()
+        shutil.rmtree(out)
 
 
-def flat(trunk: Path, out: Path) -> None:
+def test_what_a_killed_training_left_is_of_the_same_inputs_or_not_used(
+    here: Path, tmp_path: Path
+) -> None:
+    out, work = tmp_path / "again", tmp_path / ".again.training"
+    line = f"{TRAIN} {FAMILY} --out {out}"
+    killed("model_card", line.replace("seed=1", "seed=9"))
+    killed("model_card", f"{line} --seed 1")
+    with passes() as made:
+        run(line)
+    assert len(made) == 1, "consented features do not depend on people or on the seed"
+    assert files(out) == files(here / "family") and not work.exists()
+    shutil.rmtree(out)
+    killed("model_card", line)
+    for path in work.iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    said = refused(line)
+    assert "cannot go on from it" in said and "restart" in said and not out.exists()
+    run(f"{line} --restart")
+    assert files(out) == files(here / "family") and not work.exists()
+
+
+def flat(source: Path, out: Path) -> None:
     """A copy of a trunk whose features say nothing."""
-    shutil.copytree(trunk, out)
+    shutil.copytree(source, out)
     weights = {
         name: value * 0 if name.startswith("head.") and value.is_floating_point() else value
         for name, value in load_file(out / "model.safetensors").items()

@@ -20,6 +20,7 @@ from unplug.sdk.learning.training import split_of
 from unplug.trust.bundle import is_safe
 
 from .trunk import Consented, coarse, consented, moments, trunk_sha256
+from .unfinished import Unfinished
 
 LEAST_EXPLAINED = 0.2
 """The least share of the reference's features, over pictures that no trunk was trained on, that a
@@ -73,7 +74,7 @@ def kin_of(
     trunks: Sequence[Checkpoint],
     models: Sequence[PictureModel],
     data: Dataset,
-    device: torch.device,
+    unfinished: Unfinished,
     *,
     show: bool = False,
 ) -> list[Kin]:
@@ -83,7 +84,7 @@ def kin_of(
         trunks: two or more.
         models: a predictor over each, see `PictureModel`.
         data: the data that all of them were trained on.
-        device: the device for the passes over the pictures.
+        unfinished: the passes that an earlier run made, and the device of the others.
         show: progress bars.
 
     Raises:
@@ -103,7 +104,7 @@ def kin_of(
         raise DataError(f"data {data.spec}", why, "Train them with one `seed` and one split")
     family = []
     for name, trunk, model in zip(names, trunks, models, strict=True):
-        known = consented(model, trunk, data, device, more=held, show=show)
+        known = consented(model, trunk, data, unfinished, more=held, show=show)
         there, later = known.every.named(seen), known.every.named(held)
         kin = Kin(
             name=name,

@@ -7,6 +7,7 @@ Shapes: N samples, C pooled channels.
 from __future__ import annotations
 
 import copy
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -52,6 +53,7 @@ from unplug.sdk.learning.training import (
     recipe_of,
     split_of,
     summarize,
+    training_dir,
 )
 
 from ..budget import Cost, RetrainCost, summary
@@ -65,8 +67,10 @@ from .trunk import (
     rows_of,
     tensors_of,
     threads,
+    trunk_facts,
     trunk_sha256,
 )
+from .unfinished import AGAIN, Unfinished
 
 RESTORE = "Restore the folder as it was saved"
 
@@ -207,7 +211,7 @@ class OverTrunk(ABC, Generic[K]):
                 others become members that share its head.
             seed: the seed of everything random, and of a trunk that is trained here.
             device: the device for the trunk's pass over the pictures.
-            restart: drop an unfinished training of the trunk instead of continuing it.
+            restart: drop an unfinished training instead of continuing it.
             show: progress bars.
 
         Raises:
@@ -218,6 +222,9 @@ class OverTrunk(ABC, Generic[K]):
 
         See `unplug.sdk.forgetting.unlearning.designs.family` for what a family refuses.
         """
+        work = training_dir(out)
+        if restart:
+            shutil.rmtree(work, ignore_errors=True)
         check_place(out)
         check_trunks(family)
         split = fitting(split, dataset, show=show)
@@ -237,14 +244,17 @@ class OverTrunk(ABC, Generic[K]):
             )
             trunks.append(ready)
         assert trunk_data is not None
-        start = time.perf_counter()
-        trunk, model, facts, kept, members = self._grown(kind, trunks, trunk_data, seed, **how)
-        rows = rows_of(model, facts["grid"], dataset, split.retain, **how)
-        kept = self.fit(model, kept, rows, seed)
+        start, unfinished = time.perf_counter(), Unfinished(folder=work, device=device)
+        trunk, model, facts, empty, members = self._grown(
+            kind, trunks, trunk_data, unfinished, seed, show
+        )
+        design = {"name": self.name, "settings": asdict(self), **facts}
+        known = {"design": design, "trunk_split": split_of(trunk).sha256, "seed": seed}
+        kept = self._fitted(model, empty, known, dataset, split, unfinished, show)
         self.fill(model, kept, facts)
         passes = self.work(kept, ())[1]
-        wall_s = time.perf_counter() - start
-        cost = Cost(forward=len(rows.ids) + passes, backward=passes, wall_s=wall_s)
+        wall_s = time.perf_counter() - start + unfinished.seconds
+        cost = Cost(forward=len(split.retain) + passes, backward=passes, wall_s=wall_s)
         parts = {"train": split.retain, "validation": split.validation, "test": split.test}
         record = {
             "schema": RECORD_SCHEMA,
@@ -254,29 +264,57 @@ class OverTrunk(ABC, Generic[K]):
             "split": keyed(split).to_dict(),
             "recipe": _recipe(kind, trunk).to_dict(),
             "seed": seed,
-            "design": {"name": self.name, "settings": asdict(self), **facts},
+            "design": design,
             "cost": cost.record(device),
             "metrics": measured(model, dataset, parts, device),
             "versions": versions(),
         }
-        return self._saved(model, kept, split, out, record, members, dataset, device)
+        saved = self._saved(model, kept, split, out, record, members, dataset, device)
+        shutil.rmtree(work, ignore_errors=True)
+        return saved
+
+    def _fitted(
+        self,
+        model: PictureModel,
+        empty: K,
+        known: Mapping[str, Any],
+        dataset: Dataset,
+        split: Split,
+        unfinished: Unfinished,
+        show: bool,
+    ) -> K:
+        """The state of the retain set, by what is `known` of the trunk, or what an earlier run made
+        of both.
+        """
+        stored, grid = keyed_names(split), known["design"]["grid"]
+
+        def made() -> dict[str, Tensor]:
+            rows = rows_of(model, grid, dataset, split.retain, unfinished.device, show=show)
+            return self.fit(model, empty, rows, known["seed"]).tensors(stored)
+
+        facts = {"data": dataset.digest, "split": keyed(split).sha256}
+        tensors = unfinished.tensors("kept", made, **known, **facts)
+        names = sorted(split.retain, key=stored.__getitem__)
+        return self._restored(model, tensors, names, unfinished.folder, AGAIN)
 
     def _grown(
         self,
         kind: type[GroupTask],
         trunks: Sequence[Checkpoint],
         trunk_data: Dataset,
+        unfinished: Unfinished,
         seed: int,
-        **how: Any,
+        show: bool,
     ) -> tuple[Checkpoint, PictureModel, dict[str, Any], K, dict[str, PictureModel]]:
         """The reference among some trunks, `_begun` over it, and the members that the others
         become: of the trunks' data alone.
         """
-        over = [_over(kind, item, trunk_data, self.width).to(how["device"]) for item in trunks]
+        device = unfinished.device
+        over = [_over(kind, item, trunk_data, self.width).to(device) for item in trunks]
         if len(trunks) == 1:
-            known = consented(over[0], trunks[0], trunk_data, **how)
+            known = consented(over[0], trunks[0], trunk_data, unfinished, show=show)
             return trunks[0], over[0], *self._begun(over[0], trunks[0], known, seed), {}
-        family = kin_of(trunks, over, trunk_data, **how)
+        family = kin_of(trunks, over, trunk_data, unfinished, show=show)
         with threads(1):
             begun = {item.name: self._tried(item, seed) for item in family}
             first, links = best_reference(family)
@@ -446,12 +484,9 @@ class OverTrunk(ABC, Generic[K]):
         check(same, "its trunk is not the one that the features come from", checkpoint.path)
         try:
             tensors = load_file(place)
-            rows = zip(names, tensors["committed"], strict=True)
-            committed = {name: bytes(row.numpy()) for name, row in rows}
-            kept = self.restored(model, tensors, committed)
-        except (SafetensorError, KeyError, ValueError, InputError) as error:
-            why = f"it does not belong to this model ({error})"
-            raise CheckpointError(str(place), why, RESTORE) from error
+        except SafetensorError as error:
+            raise CheckpointError(str(place), f"it cannot be read ({error})", RESTORE) from error
+        kept = self._restored(model, tensors, names, place, RESTORE)
         # the state must give the very weights next to it, or one of the two was exchanged
         filled = copy.deepcopy(model)
         self.fill(filled, kept, facts)
@@ -461,6 +496,23 @@ class OverTrunk(ABC, Generic[K]):
             check(same, f"{name} of the weights is not what it gives")
         check_members(checkpoint, self.own)
         return kept
+
+    def _restored(
+        self,
+        model: PictureModel,
+        tensors: Mapping[str, Tensor],
+        names: Sequence[str],
+        place: Path,
+        fix: str,
+    ) -> K:
+        """The inverse of `Kept.tensors`; `CheckpointError` where something does not fit."""
+        try:
+            rows = zip(names, tensors["committed"], strict=True)
+            committed = {name: bytes(row.numpy()) for name, row in rows}
+            return self.restored(model, tensors, committed)
+        except (KeyError, ValueError, InputError) as error:
+            why = f"it does not belong to this model ({error})"
+            raise CheckpointError(str(place), why, fix) from error
 
     def price(self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float:
         """What taking some samples out costs, as a fraction of a refit on the others; nothing is
@@ -548,13 +600,6 @@ def _over(
 def _recipe(kind: type[GroupTask], trunk: Checkpoint) -> Recipe:
     """The trunk's, as the task has it: an adopted one serves ages and labels."""
     return replace(recipe_of(trunk), **kind.defaults)
-
-
-def trunk_facts(trunk: Checkpoint) -> dict[str, Any]:
-    """What the record of a design says of its trunk."""
-    record = trunk.record
-    elsewhere = {name: record[name] for name in ("trained_on", "adopted") if name in record}
-    return elsewhere | {"sha256": trunk.sha256, "data": record.get("data", {})}
 
 
 def leaving(before: Split, ids: Sequence[str]) -> list[str]:

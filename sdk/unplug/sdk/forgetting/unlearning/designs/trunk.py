@@ -24,6 +24,8 @@ from unplug.sdk.forgetting.tasks import GroupTask, soft_groups, train_pictures
 from unplug.sdk.learning.data import Dataset, load_again, make_split, opened_again
 from unplug.sdk.learning.training import ImageSet, Recipe, split_of, to_class_tensors, to_tensors
 
+from .unfinished import Unfinished
+
 BATCH = 64
 """Pictures a pass, always: the last batch is filled up, since another batch size may round
 differently.
@@ -147,7 +149,7 @@ def consented(
     model: PictureModel,
     trunk: Checkpoint,
     trunk_data: Dataset,
-    device: torch.device,
+    unfinished: Unfinished,
     *,
     more: Sequence[str] = (),
     show: bool = False,
@@ -158,7 +160,7 @@ def consented(
         model: the predictor over it.
         trunk: the trunk.
         trunk_data: its data.
-        device: the device for the pass over the pictures.
+        unfinished: the passes that an earlier run made, and the device of others.
         more: ids that are read as well as those that it was trained on and validated with.
         show: progress bar.
 
@@ -167,8 +169,14 @@ def consented(
     """
     split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
     ids = (*dict.fromkeys((*split.retain, *split.validation, *more)),)
-    every = tensors_of(model, trunk_data, ids, device)
-    pooled_NC = pooled(model, every, show=show)
+    every = tensors_of(model, trunk_data, ids, unfinished.device)
+    pooled_NC = unfinished.tensors(
+        "features",
+        lambda: {"pooled": pooled(model, every, show=show)},
+        trunk=trunk_facts(trunk),
+        data=trunk_data.digest,
+        ids=ids,
+    )["pooled"]
     mean_C, spread_C = moments(pooled_NC[: len(split.retain)])
     rows = _rows(model, trunk_data, every, pooled_NC, grid := grid_of(spread_C))
     return Consented(
@@ -313,6 +321,13 @@ def trunk_sha256(model: PictureModel, own: Sequence[str]) -> str:
         if name not in own:
             digest.update(name.encode() + b"\0" + value.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def trunk_facts(trunk: Checkpoint) -> dict[str, Any]:
+    """What the record of a design says of its trunk."""
+    record = trunk.record
+    elsewhere = {name: record[name] for name in ("trained_on", "adopted") if name in record}
+    return elsewhere | {"sha256": trunk.sha256, "data": record.get("data", {})}
 
 
 def check_apart(personal: Dataset, consented: Dataset) -> None:

@@ -68,6 +68,11 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     name = f"members/{member.name}/age.fp32.onnx"
     assert shipped == [name, f"{name}.json"] and f"| {name} |" in (first / "README.md").read_text()
     assert not any("design" in item for item in old.files)
+    parts = read_json(first / "reports" / "bom.cdx.json")["components"]
+    hashes = {part["name"]: part["hashes"][0]["content"] for part in parts if "hashes" in part}
+    assert hashes[member.name] == member.checkpoint_sha256
+    for item in (name, f"artifacts/{Path(name).name}", "shared-head.safetensors"):
+        assert hashes[item] == old.files[item].sha256
     assert read_json(first / "reports" / f"parity-{member.name}.json")["rows"]
     # a phone that holds the member's file takes the head alone
     before, after = (load_file(place / "shared-head.safetensors") for place in (first, second))

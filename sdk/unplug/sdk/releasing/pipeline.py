@@ -382,9 +382,10 @@ def _bundle(
     for stage in STAGES:
         if (result := evidence[stage.gives]) is not None:
             reports |= stage.published(result)
-    facts, head = _facts(material.task, evidence, summary, ledger_head), material.work / HEAD_FILE
+    facts, head = _facts(material.task, evidence, summary, ledger_head), None
+    members = {name: item.artifacts for name, item in (evidence.members or {}).items()}
     if evidence.members is not None:
-        weights = evidence.unlearned.model.state_dict()
+        weights, head = evidence.unlearned.model.state_dict(), material.work / HEAD_FILE
         save_file({name: weights[name] for name in ClosedForm.own}, head)
     error = evidence.audit.model("unlearned").utility["test"].error
     reports[BILL] = bill_of_materials(
@@ -394,6 +395,8 @@ def _bundle(
         evidence.artifacts,
         {material.task.error_name: error},
         croissant_of(material.dataset.spec),
+        members,
+        head,
     )
     content = Content(
         artifacts=evidence.artifacts,
@@ -401,8 +404,8 @@ def _bundle(
         vectors=vectors,
         card=bundle_card(out.name, material.task, evidence, summary),
         facts=facts,
-        members={name: item.artifacts for name, item in (evidence.members or {}).items()},
-        head=None if evidence.members is None else head,
+        members=members,
+        head=head,
     )
     write_bundle(content, out, signing)
 

@@ -367,7 +367,9 @@ def test_families_that_are_none(here: Path, tmp_path: Path) -> None:
     for line, why in {
         f"{TRAIN} --family nano": "two trunks or more share the head",
         f"{TRAIN} {FAMILY} --trunk nano": "two trunks or more share the head",
-        f"train age --data {PERSONAL} {FAMILY}": "it belongs to a design",
+        f"train age --data {PERSONAL} {FAMILY}": (
+            "it belongs to a design. Give --forgettable closed-form as well"
+        ),
         f"train age --data {PERSONAL} --forgettable shards {FAMILY}": "share the head of",
         f"{TRAIN.replace('age', 'classes')} {FAMILY}": "Give a checkpoint of type 'classes'",
         f"{TRAIN} {FAMILY} --edges 0,18,100": "the groups are those of the",

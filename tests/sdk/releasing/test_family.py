@@ -87,13 +87,17 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     for edit, why in (
         ("weights", "was made from other weights"),
         ("files", "it holds no exported file in members/"),
+        ("own", f"members/{member.name} is not a member that its family lists"),
+        ("reference", "its family does not list the model of its lineage"),
     ):
         shutil.copytree(first, broken)
         manifest = json.loads((broken / "manifest.json").read_text())
-        if edit == "weights":
-            manifest["postprocessing"]["family"]["members"][1 - place]["checkpoint_sha256"] = (
-                "0" * 64
-            )
+        told = manifest["postprocessing"]["family"]["members"]
+        if edit in ("weights", "own"):
+            other = "0" * 64 if edit == "weights" else reference.checkpoint_sha256
+            told[1 - place]["checkpoint_sha256"] = other
+        elif edit == "reference":
+            del told[place]
         else:
             shutil.rmtree(broken / "members")
             manifest["files"] = {

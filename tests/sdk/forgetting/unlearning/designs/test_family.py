@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -36,7 +37,7 @@ from unplug.sdk.forgetting.unlearning.designs.family import (
     linked,
     ridges,
 )
-from unplug.sdk.forgetting.unlearning.designs.trunk import moments
+from unplug.sdk.forgetting.unlearning.designs.trunk import TrunkRows, moments
 from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.learning.training import ImageSet, Recipe, split_of
 
@@ -139,14 +140,22 @@ def kin(name: str, x_NC: torch.Tensor, truth_N: torch.Tensor, *layers: Any) -> K
         network[part].load_state_dict({"weight": torch.tensor(weight), "bias": torch.tensor(bias)})
     network.classifier, network.more = network["classifier"], int(len(weight) == 1)
     unread: Any = None
+    ids = tuple(map(str, range(len(x_NC))))
+    rows = TrunkRows(
+        ids=ids,
+        people=ids,
+        pooled_NC=x_NC,
+        truth_N=truth_N,
+        committed=dict.fromkeys(ids, b""),
+    )
+    known: Any = SimpleNamespace(every=rows)
     return Kin(
         name=name,
         trunk=unread,
         model=cast(PictureModel, network),
-        known=unread,
-        seen_NC=x_NC,
-        held_MC=x_NC,
-        truth_M=truth_N,
+        known=known,
+        seen_ids=ids,
+        held_ids=ids,
     )
 
 

@@ -39,18 +39,26 @@ class Kin:
         trunk: the checkpoint.
         model: the predictor over it.
         known: its own pictures as the design sees them.
-        seen_NC: pooled features of pictures that all trunks were trained on.
-        held_MC: pooled features of pictures that none was trained on.
-        truth_M: years, or numbers of classes, of the latter.
+        seen_ids: N names of pictures that all trunks were trained on.
+        held_ids: M names of pictures that none was trained on.
     """
 
     name: str
     trunk: Checkpoint
     model: PictureModel
     known: Consented
-    seen_NC: Tensor
-    held_MC: Tensor
-    truth_M: Tensor
+    seen_ids: Sequence[str]
+    held_ids: Sequence[str]
+
+    @property
+    def seen_NC(self) -> Tensor:
+        """Pooled features of what all trunks were trained on."""
+        return self.known.every.named(self.seen_ids).pooled_NC
+
+    @property
+    def held_MC(self) -> Tensor:
+        """Pooled features of what none was trained on."""
+        return self.known.every.named(self.held_ids).pooled_NC
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,21 +110,17 @@ def kin_of(
     if min(len(seen), len(held)) < 2:
         why = "its trunks have too few pictures that all, or that none of them, were trained on"
         raise DataError(f"data {data.spec}", why, "Train them with one `seed` and one split")
-    family = []
-    for name, trunk, model in zip(names, trunks, models, strict=True):
-        known = consented(model, trunk, data, unfinished, more=held, show=show)
-        there, later = known.every.named(seen), known.every.named(held)
-        kin = Kin(
+    return [
+        Kin(
             name=name,
             trunk=trunk,
             model=model,
-            known=known,
-            seen_NC=there.pooled_NC,
-            held_MC=later.pooled_NC,
-            truth_M=later.truth_N,
+            known=consented(model, trunk, data, unfinished, more=held, show=show),
+            seen_ids=seen,
+            held_ids=held,
         )
-        family.append(kin)
-    return family
+        for name, trunk, model in zip(names, trunks, models, strict=True)
+    ]
 
 
 def best_reference(family: Sequence[Kin]) -> tuple[Kin, dict[str, Link]]:
@@ -139,13 +143,13 @@ def linked(reference: Kin, kin: Kin) -> Link:
     """
     if kin is reference:
         return Link(penalty=0.0, explained=1.0, error=_error(reference, kin.held_MC))
-    spread_C = moments(reference.seen_NC)[1]
-    spread_MC = (reference.held_MC - reference.seen_NC.mean(0)) / spread_C
-    whole, links = max(float(spread_MC.square().sum()), 1e-9), []
-    maps = ridges(kin.seen_NC, reference.seen_NC, PENALTIES)
+    mean_C, spread_C = moments(seen_NC := reference.seen_NC)
+    mine_MC, theirs_MC, links = kin.held_MC, reference.held_MC, list[Link]()
+    whole = max(float(((theirs_MC - mean_C) / spread_C).square().sum()), 1e-9)
+    maps = ridges(kin.seen_NC, seen_NC, PENALTIES)
     for penalty, (weight_KC, bias_K) in zip(PENALTIES, maps, strict=True):
-        mapped_MK = kin.held_MC @ weight_KC.T + bias_K
-        left = float(((reference.held_MC - mapped_MK) / spread_C).square().sum())
+        mapped_MK = mine_MC @ weight_KC.T + bias_K
+        left = float(((theirs_MC - mapped_MK) / spread_C).square().sum())
         error = _error(reference, mapped_MK)
         links.append(Link(penalty=penalty, explained=1.0 - left / whole, error=error))
     return min(links, key=lambda link: (link.error, -link.explained))
@@ -159,9 +163,10 @@ def _error(reference: Kin, pooled_MC: Tensor) -> float:
     lifted_MD = pooled_MC @ model.lift.weight.double().cpu().T + model.lift.bias.double().cpu()
     head_KD, bias_K = model.classifier.weight.double().cpu(), model.classifier.bias.double().cpu()
     said_MK = lifted_MD.relu() @ head_KD.T + bias_K
+    truth_M = reference.known.every.named(reference.held_ids).truth_N
     if model.more:
-        return float((said_MK[:, -1] - reference.truth_M).abs().mean())
-    return float((said_MK.argmax(1) != reference.truth_M).double().mean())
+        return float((said_MK[:, -1] - truth_M).abs().mean())
+    return float((said_MK.argmax(1) != truth_M).double().mean())
 
 
 def check_trunks(trunks: Sequence[Checkpoint]) -> None:

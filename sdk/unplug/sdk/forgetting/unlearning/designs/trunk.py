@@ -87,17 +87,28 @@ class Consented:
 
     Args:
         every: all that was read.
-        seen, held: its training and its validation pictures.
-        mean_C, spread_C: the moments of the pooled features over `seen`, before they are rounded.
+        seen_ids, held_ids: names of its training and its validation pictures.
+        mean_C, spread_C: the moments of the pooled features over the former, before they are
+            rounded.
         grid: the grid that features are rounded to.
     """
 
     every: TrunkRows
-    seen: TrunkRows
-    held: TrunkRows
+    seen_ids: Sequence[str]
+    held_ids: Sequence[str]
     mean_C: Tensor
     spread_C: Tensor
     grid: float
+
+    @property
+    def seen(self) -> TrunkRows:
+        """Its training pictures; a copy, so that a family of trunks keeps each picture once."""
+        return self.every.named(self.seen_ids)
+
+    @property
+    def held(self) -> TrunkRows:
+        """Its validation pictures."""
+        return self.every.named(self.held_ids)
 
 
 def ready_trunk(
@@ -178,11 +189,10 @@ def consented(
         ids=ids,
     )["pooled"]
     mean_C, spread_C = moments(pooled_NC[: len(split.retain)])
-    rows = _rows(model, trunk_data, every, pooled_NC, grid := grid_of(spread_C))
     return Consented(
-        every=rows,
-        seen=rows.named(split.retain),
-        held=rows.named(split.validation),
+        every=_rows(model, trunk_data, every, pooled_NC, grid := grid_of(spread_C)),
+        seen_ids=split.retain,
+        held_ids=split.validation,
         mean_C=mean_C,
         spread_C=spread_C,
         grid=grid,

@@ -34,7 +34,7 @@ TRUNKS = {
     "nano": "nano",
     "small": "small",
 }
-CPU = torch.device("cpu")
+CPU, DIGITS = torch.device("cpu"), 4
 
 
 def kept(place: Path, make: Any) -> Checkpoint:
@@ -111,16 +111,16 @@ def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int) -> None
     for name in ranking(family):
         member = shared[name]
         mine, theirs = (errors(one, personal, split.test) for one in (member, alone[name]))
-        more = mean_estimate(mine - theirs, subjects, 0)
+        more: Any = mean_estimate(mine - theirs, subjects, 0)
         facts = design["members"].get(name, {"explained": 1.0})
         rows.append(
             {
                 "member": name,
                 "parameters": sum(value.numel() for value in member.model.parameters()),
-                "explained": facts["explained"],
-                "shared": float(mine.mean()),
-                "own": float(theirs.mean()),
-                "more": [more.value, more.low, more.high],
+                "explained": round(facts["explained"], DIGITS),
+                "shared": round(float(mine.mean()), DIGITS),
+                "own": round(float(theirs.mean()), DIGITS),
+                "more": [round(end, DIGITS) for end in (more.value, more.low, more.high)],
             }
         )
         click.echo(
@@ -134,13 +134,14 @@ def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int) -> None
         ids = [name for name in split.train if people[name] in gone]
         steps.append({"people": len(gone)} | asked(family, alone, personal, ids, work))
     facts = {
-        "command": "python -m benchmarks.studies.family --work WORK --out docs/data/family.json",
+        "command": f"python -m benchmarks.studies.family --pixels {pixels} --epochs {epochs} "
+        f"--pictures {pictures} --work WORK --out {out.name}",
         "trunks": TRUNKS,
         "data": [agreed.spec, personal.spec],
         "pixels": pixels,
         "epochs": epochs,
         "reference": design["reference"],
-        "held": design["errors"],
+        "held": {name: round(error, DIGITS) for name, error in design["errors"].items()},
     }
     write_json(out, {**facts, "members": rows, "requests": steps, "versions": versions()})
 
@@ -167,7 +168,8 @@ def asked(
         if key.startswith("classifier.")
     )
     whole = sum(path.stat().st_size for path in weights(family.path))
-    row = {"pictures": len(ids), "seconds": one, "alone": many, "equal": same}
+    row: dict[str, Any] = {"pictures": len(ids), "equal": same}
+    row |= {"seconds": round(one, DIGITS), "alone": round(many, DIGITS)}
     click.echo(f"{row}; {head} bytes of head, {whole} of all models")
     return row | {"head_bytes": head, "models_bytes": whole}
 

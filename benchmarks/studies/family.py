@@ -24,7 +24,7 @@ from unplug.core import sha256_file, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk import journey
 from unplug.sdk.evidence.statistics import mean_estimate
-from unplug.sdk.forgetting.unlearning import forget, members_of
+from unplug.sdk.forgetting.unlearning import forget, members_of, ranking
 from unplug.sdk.learning.data import Dataset, load_dataset, make_split
 from unplug.sdk.learning.training import predict, to_tensors
 
@@ -34,7 +34,7 @@ TRUNKS = {
     "nano": "nano",
     "small": "small",
 }
-CPU = torch.device("cpu")
+CPU, DIGITS = torch.device("cpu"), 4
 
 
 def kept(place: Path, make: Any) -> Checkpoint:
@@ -104,31 +104,45 @@ def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int) -> None
         ),
     )
     design, shared = family.record["design"], members_of(family)
-    shared = {design["reference"]: family, **shared}
+    shared[design["reference"]] = family
     people = {sample.id: sample.person for sample in personal.samples}
     subjects = np.unique([people[name] for name in split.test], return_inverse=True)[1]
     rows = []
-    for name, member in shared.items():
+    for name in ranking(family):
+        member = shared[name]
         mine, theirs = (errors(one, personal, split.test) for one in (member, alone[name]))
-        more = mean_estimate(mine - theirs, subjects, 0)
+        more: Any = mean_estimate(mine - theirs, subjects, 0)
         facts = design["members"].get(name, {"explained": 1.0})
         rows.append(
             {
                 "member": name,
                 "parameters": sum(value.numel() for value in member.model.parameters()),
-                "explained": facts["explained"],
-                "shared": float(mine.mean()),
-                "own": float(theirs.mean()),
-                "more": [more.value, more.low, more.high],
+                "explained": round(facts["explained"], DIGITS),
+                "shared": round(float(mine.mean()), DIGITS),
+                "own": round(float(theirs.mean()), DIGITS),
+                "more": [round(end, DIGITS) for end in (more.value, more.low, more.high)],
             }
         )
         click.echo(
             f"{name:8} {100 * facts['explained']:5.1f} % explained  shared {mine.mean():.2f}  own "
             f"{theirs.mean():.2f}  more {more.value:+.2f} ({more.low:+.2f} to {more.high:+.2f})"
         )
-    steps = [asked(family, alone, personal, split.train[:count], work) for count in (1, 10, 100)]
-    specs = [agreed.spec, personal.spec]
-    facts = {"trunks": TRUNKS, "data": specs, "pixels": pixels, "epochs": epochs}
+    inside = list(dict.fromkeys(people[name] for name in split.train))
+    steps = []
+    for count in (1, 10, 100, 1000):
+        gone = {*inside[:count]}
+        ids = [name for name in split.train if people[name] in gone]
+        steps.append({"people": len(gone)} | asked(family, alone, personal, ids, work))
+    facts = {
+        "command": f"python -m benchmarks.studies.family --pixels {pixels} --epochs {epochs} "
+        f"--pictures {pictures} --work WORK --out {out.name}",
+        "trunks": TRUNKS,
+        "data": [agreed.spec, personal.spec],
+        "pixels": pixels,
+        "epochs": epochs,
+        "reference": design["reference"],
+        "held": {name: round(error, DIGITS) for name, error in design["errors"].items()},
+    }
     write_json(out, {**facts, "members": rows, "requests": steps, "versions": versions()})
 
 
@@ -154,7 +168,8 @@ def asked(
         if key.startswith("classifier.")
     )
     whole = sum(path.stat().st_size for path in weights(family.path))
-    row = {"pictures": len(ids), "seconds": one, "alone": many, "equal": same}
+    row: dict[str, Any] = {"pictures": len(ids), "equal": same}
+    row |= {"seconds": round(one, DIGITS), "alone": round(many, DIGITS)}
     click.echo(f"{row}; {head} bytes of head, {whole} of all models")
     return row | {"head_bytes": head, "models_bytes": whole}
 

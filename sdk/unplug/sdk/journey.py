@@ -76,8 +76,9 @@ def train(
             `adopt_trunk` made; None trains one on `trunk_data`.
         trunk_data: the data that a design's trunk was trained on; None reads the data that the
             trunk's record names.
-        family: trunks of one side and one set of data, in the place of `trunk`: the best is the
-            reference, and each other is a member in its size with the same head, below ``members``.
+        family: trunks of one side and one set of data, in the place of `trunk`. The one
+            whose head errs least over all is the reference; each other is a member in its size
+            with the same head, below ``members``.
         design: settings of the design, fields of `unplug.sdk.forgetting.unlearning.ClosedForm` or
             `Shards`.
         restart: drop an unfinished run instead of continuing it.

@@ -44,7 +44,46 @@ def bill(
     ]
     error = Estimate(value=5.0, low=low, high=high)
     title = "A face-age predictor"
-    return bill_of_materials("face-age", title, MANIFEST, files, {"MAE": error}, described)
+    return bill_of_materials(
+        "face-age", title, MANIFEST, files, {"MAE": error}, described, {}, None
+    )
+
+
+def test_a_family_is_listed_with_the_files_of_its_members_and_their_head(tmp_path: Path) -> None:
+    listed = [{"name": name, "checkpoint_sha256": name * 32} for name in ("aa", "bb", "cc")]
+    manifest = MANIFEST | {"postprocessing": {"family": {"members": listed}}}
+    (tmp_path / "shared-head.safetensors").write_bytes(b"head")
+    file: Any = SimpleNamespace(
+        path=tmp_path / "age.fp32.onnx", card=SimpleNamespace(sha256="3" * 64)
+    )
+    error, members = Estimate(value=5.0, low=None, high=None), {"cc": [file], "aa": [file]}
+    made = bill_of_materials(
+        "face-age",
+        "A face-age predictor",
+        manifest,
+        [file],
+        {"MAE": error},
+        {},
+        members,
+        tmp_path / "shared-head.safetensors",
+    )
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(made)) is None
+    parts = {part["name"]: part for part in made["components"]}
+    names = [name for name in parts if "/" in name or name in ("aa", "bb", "cc") or "head" in name]
+    assert names == [
+        "artifacts/age.fp32.onnx",
+        "aa",
+        "members/aa/age.fp32.onnx",
+        "cc",
+        "members/cc/age.fp32.onnx",
+        "shared-head.safetensors",
+    ], "bb is the reference: the model itself"
+    for name, sha256 in {
+        "aa": "aa" * 32,
+        "members/cc/age.fp32.onnx": "3" * 64,
+        "shared-head.safetensors": hashlib.sha256(b"head").hexdigest(),
+    }.items():
+        assert parts[name]["hashes"] == [{"alg": "SHA-256", "content": sha256}]
 
 
 def test_it_holds_to_the_schema_and_is_the_same_again(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from unplug.core import read_json, write_json
 from unplug.plugins import load_checkpoint
 from unplug.sdk.drawing.inference import choose_member, family_in, take_head
 from unplug.sdk.forgetting.tasks import train_age
-from unplug.sdk.forgetting.unlearning import ClosedForm
+from unplug.sdk.forgetting.unlearning import ClosedForm, members_of, ranking
 from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import release
@@ -58,18 +58,25 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     (first, old), (second, new) = bundles
     families = [family_in(item.postprocessing, "manifest.json") for item in (old, new)]
     assert families[0] is not None and families[1] is not None
-    reference, member = families[0].members
-    assert {reference.name, member.name} == {*SIZES}
-    assert member.latency_ms and choose_member(families[0].members, 1e6) == reference
+    listed = families[0].members
+    assert [one.name for one in listed] == ranking(original)
+    assert all(one.latency_ms for one in listed) and choose_member(listed, 1e6) == listed[0]
+    (place,) = (n for n, one in enumerate(listed) if one.name not in members_of(original))
+    reference, member = listed[place], listed[1 - place]
     assert reference.checkpoint_sha256 == old.lineage.checkpoint_sha256
-    listed = [name for name in old.files if name.startswith("members/")]
+    shipped = [name for name in old.files if name.startswith("members/")]
     name = f"members/{member.name}/age.fp32.onnx"
-    assert listed == [name, f"{name}.json"] and f"| {name} |" in (first / "README.md").read_text()
+    assert shipped == [name, f"{name}.json"] and f"| {name} |" in (first / "README.md").read_text()
     assert not any("design" in item for item in old.files)
+    parts = read_json(first / "reports" / "bom.cdx.json")["components"]
+    hashes = {part["name"]: part["hashes"][0]["content"] for part in parts if "hashes" in part}
+    assert hashes[member.name] == member.checkpoint_sha256
+    for item in (name, f"artifacts/{Path(name).name}", "shared-head.safetensors"):
+        assert hashes[item] == old.files[item].sha256
     assert read_json(first / "reports" / f"parity-{member.name}.json")["rows"]
     # a phone that holds the member's file takes the head alone
     before, after = (load_file(place / "shared-head.safetensors") for place in (first, second))
-    later = families[1].members[1]
+    later = families[1].members[1 - place]
     assert later.trunk_sha256 == member.trunk_sha256
     named = (member.checkpoint_sha256, later.checkpoint_sha256)
     taken = take_head((first / name).read_bytes(), before, after, named)
@@ -80,15 +87,21 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     for edit, why in (
         ("weights", "was made from other weights"),
         ("files", "it holds no exported file in members/"),
+        ("own", f"members/{member.name} is not a member that its family lists"),
+        ("reference", "its family does not list the model of its lineage"),
     ):
         shutil.copytree(first, broken)
         manifest = json.loads((broken / "manifest.json").read_text())
-        if edit == "weights":
-            manifest["postprocessing"]["family"]["members"][1]["checkpoint_sha256"] = "0" * 64
+        told = manifest["postprocessing"]["family"]["members"]
+        if edit in ("weights", "own"):
+            other = "0" * 64 if edit == "weights" else reference.checkpoint_sha256
+            told[1 - place]["checkpoint_sha256"] = other
+        elif edit == "reference":
+            del told[place]
         else:
             shutil.rmtree(broken / "members")
             manifest["files"] = {
-                key: value for key, value in manifest["files"].items() if key not in listed
+                key: value for key, value in manifest["files"].items() if key not in shipped
             }
         write_json(broken / "manifest.json", manifest)
         assert any(why in problem for problem in model_problems(broken, read_manifest(broken)))
@@ -102,7 +115,8 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     (gate,) = Equality().judge(evidence)
     assert gate.passed
     shutil.rmtree(oracle.path / "members")
-    record = {**oracle.record, "design": {**oracle.record["design"], "members": {}}}
+    alone = {"members": {}, "errors": {reference.name: 1.0}}
+    record = {**oracle.record, "design": {**oracle.record["design"], **alone}}
     (gate,) = Equality().judge(evidence.plus("retrained", replace(oracle, record=record)))
     assert not gate.passed, "a refit without the members shows nothing of them"
     assert asdict(gate)["value"] > 1.0

@@ -18,9 +18,10 @@ from typing import Any
 
 from unplug.core import InputError, parse_json, read_regular, sha256_file
 from unplug.export import Artifact
+from unplug.sdk.drawing.inference import FAMILY_KEY
 from unplug.sdk.evidence.auditing import Estimate
 from unplug.sdk.learning.data import spec_parts
-from unplug.trust.bundle import ErasureClaim
+from unplug.trust.bundle import HEAD_FILE, ErasureClaim
 
 BILL = "bom.cdx.json"
 """In ``reports``, under the name by which such tools find it."""
@@ -36,6 +37,8 @@ def bill_of_materials(
     artifacts: Sequence[Artifact],
     errors: Mapping[str, Estimate],
     described: Mapping[str, Any],
+    members: Mapping[str, Sequence[Artifact]],
+    head: Path | None,
 ) -> dict[str, Any]:
     """The model with its card, its original, its data by digest, its files and the packages that
     made it.
@@ -47,12 +50,15 @@ def bill_of_materials(
         artifacts: the exported files.
         errors: error measures on the test set, by their names.
         described: the facts of the data that `croissant_of` found.
+        members: the exported files of every member of a family but the reference.
+        head: the file of the weights that they share.
     """
     lineage = manifest["lineage"]
     named = {"type": "data", "bom-ref": "data", "name": "training data", **described}
     parts = [
         named | _hashed(lineage["data_digest"]),
-        *(_file(item) for item in artifacts),
+        *(_file("artifacts", item) for item in artifacts),
+        *_members(manifest, members, head),
         *_packages(manifest["versions"]),
     ]
     notes = f"forgot {lineage['forget_samples']} samples by {lineage['method']}"
@@ -154,10 +160,23 @@ def _packages(versions: Mapping[str, str | None]) -> Iterable[dict[str, str]]:
     return (_package(name, version) for name, version in sorted(versions.items()) if version)
 
 
-def _file(artifact: Artifact) -> dict[str, Any]:
+def _file(place: str, artifact: Artifact) -> dict[str, Any]:
     """One exported file; a folder's hash is none that such a tool could compute."""
-    one = {"type": "file", "name": f"artifacts/{artifact.path.name}"}
+    one = {"type": "file", "name": f"{place}/{artifact.path.name}"}
     return one if artifact.path.is_dir() else one | _hashed(artifact.card.sha256)
+
+
+def _members(
+    manifest: Mapping[str, Any], members: Mapping[str, Sequence[Artifact]], head: Path | None
+) -> Iterable[dict[str, Any]]:
+    """The other models of a family, best first, each with its files, and the head of all."""
+    listed = manifest["postprocessing"][FAMILY_KEY]["members"] if members else ()
+    for facts in (one for one in listed if one["name"] in members):
+        model = {"type": "machine-learning-model", "name": facts["name"]}
+        yield model | _hashed(facts["checkpoint_sha256"])
+        yield from (_file(f"members/{facts['name']}", item) for item in members[facts["name"]])
+    if head is not None:
+        yield {"type": "file", "name": HEAD_FILE, **_hashed(sha256_file(head))}
 
 
 def _card(manifest: Mapping[str, Any], errors: Mapping[str, Estimate]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from unplug.sdk.forgetting.unlearning import (
     design_of,
     members_of,
     own_split,
+    ranking,
     request_price,
 )
 from unplug.sdk.learning.data import Dataset, keyed
@@ -381,9 +382,10 @@ def _bundle(
     for stage in STAGES:
         if (result := evidence[stage.gives]) is not None:
             reports |= stage.published(result)
-    facts, head = _facts(material.task, evidence, summary, ledger_head), material.work / HEAD_FILE
+    facts, head = _facts(material.task, evidence, summary, ledger_head), None
+    members = {name: item.artifacts for name, item in (evidence.members or {}).items()}
     if evidence.members is not None:
-        weights = evidence.unlearned.model.state_dict()
+        weights, head = evidence.unlearned.model.state_dict(), material.work / HEAD_FILE
         save_file({name: weights[name] for name in ClosedForm.own}, head)
     error = evidence.audit.model("unlearned").utility["test"].error
     reports[BILL] = bill_of_materials(
@@ -393,6 +395,8 @@ def _bundle(
         evidence.artifacts,
         {material.task.error_name: error},
         croissant_of(material.dataset.spec),
+        members,
+        head,
     )
     content = Content(
         artifacts=evidence.artifacts,
@@ -400,8 +404,8 @@ def _bundle(
         vectors=vectors,
         card=bundle_card(out.name, material.task, evidence, summary),
         facts=facts,
-        members={name: item.artifacts for name, item in (evidence.members or {}).items()},
-        head=None if evidence.members is None else head,
+        members=members,
+        head=head,
     )
     write_bundle(content, out, signing)
 
@@ -435,21 +439,18 @@ def _facts(
 
 
 def _family(evidence: ReleaseEvidence, files: Mapping[str, MemberFiles]) -> FamilyRecord:
-    """What the manifest says of the members, the reference first."""
-    known = members_of(evidence.unlearned)
-    design = evidence.unlearned.record["design"]
-    first = (design["reference"], evidence.unlearned, evidence.bench)
+    """What the manifest says of the members, best first."""
+    first = evidence.unlearned
+    models = {first.record["design"]["reference"]: first, **members_of(first)}
+    timed = {name: item.bench for name, item in files.items()}
     return FamilyRecord(
         members=tuple(
             FamilyMember(
                 name=name,
-                checkpoint_sha256=model.sha256,
-                trunk_sha256=model.record["design"]["trunk_sha256"],
-                latency_ms=latency(bench),
+                checkpoint_sha256=models[name].sha256,
+                trunk_sha256=models[name].record["design"]["trunk_sha256"],
+                latency_ms=latency(timed.get(name, evidence.bench)),
             )
-            for name, model, bench in (
-                first,
-                *((name, known[name], item.bench) for name, item in files.items()),
-            )
+            for name in ranking(first)
         )
     )

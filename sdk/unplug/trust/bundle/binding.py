@@ -72,7 +72,16 @@ def gate_problems(gates: Sequence[Gate], *, signed: bool) -> Iterator[str]:
 
 def model_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
     """Where the parts of a bundle are about different models; its files were found whole before."""
-    known = {"artifacts": manifest.lineage.checkpoint_sha256, **_members(manifest)}
+    own, family = manifest.lineage.checkpoint_sha256, _members(manifest)
+    if family and own not in family.values():
+        yield "its family does not list the model of its lineage"
+    others = {place: sha256 for place, sha256 in family.items() if sha256 != own}
+    known = {"artifacts": own, **others}
+    members = {
+        "/".join(name.split("/")[:2]) for name in manifest.files if name.startswith("members/")
+    }
+    for place in sorted(members - known.keys()):
+        yield f"{place} is not a member that its family lists"
     artifacts = {
         (place, name[len(place) + 1 :].split("/")[0].removesuffix(".json"))
         for name in manifest.files
@@ -98,14 +107,14 @@ def model_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _members(manifest: Manifest) -> dict[str, str]:
-    """Folders of a family's members and their weights, but for the reference's; what is not a
-    family has none, and its readers refuse it.
+    """Folders of a family's members and their weights, the reference's too, whose files are in
+    another; what is not a family has none, and its readers refuse it.
     """
     family = manifest.postprocessing.get("family")
     listed = family.get("members") if isinstance(family, dict) else None
     return {
         f"members/{item.get('name')}": str(item.get("checkpoint_sha256"))
-        for item in (listed if isinstance(listed, list) else [])[1:]
+        for item in (listed if isinstance(listed, list) else [])
         if isinstance(item, dict)
     }
 

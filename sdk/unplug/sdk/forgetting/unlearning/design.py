@@ -171,7 +171,8 @@ def check_design(
             "design": settings or None,
         }
         if word := next((word for word, value in asked.items() if value is not None), None):
-            fix = f"Give `forgettable` {' or '.join(DESIGNS)} as well"
+            known = [SHARED] if family else list(DESIGNS)
+            fix = f"Give `forgettable` {' or '.join(known)} as well"
             raise InputError(f"`{word}`", "it belongs to a design", fix)
         return
     build_design(name, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ import torch
 from PIL import Image
 from tests.once import once
 
-from unplug.core import CheckpointError
+from unplug.core import CheckpointError, sha256_file
 from unplug.plugins import Checkpoint, Classifier, load_checkpoint
 from unplug.sdk.forgetting.tasks import ClassTask
+from unplug.sdk.forgetting.unlearning import members_of
 from unplug.sdk.forgetting.unlearning.designs.over_trunk import _over
 from unplug.sdk.learning.data import load_dataset
 
@@ -75,6 +77,59 @@ def test_who_leaves_leaves_no_trace(here: Path, design: str, tmp_path: Path) -> 
     five, refit = load_checkpoint(tmp_path / "five"), load_checkpoint(tmp_path / "refit")
     assert same(five, refit) and not same(five, original)
     assert five.record["labels"] == list(COLOURS)
+
+
+def test_one_step_takes_a_person_out_of_every_member_of_a_family(
+    here: Path, tmp_path: Path
+) -> None:
+    """Labels in two sizes: after somebody left every file is a refit's, and what a member answers
+    is what its own features say to the new head.
+    """
+    shutil.copytree(here / "pictures", tmp_path / "pictures")
+    rows = [
+        f"pictures/{path.parent.name}/{path.name},{path.parent.name},{path.stem}\n"
+        for path in sorted((tmp_path / "pictures").rglob("*.png"))
+    ]
+    (tmp_path / "people.csv").write_text("path,label,subject\n" + "".join(rows))
+    data = f"--data csv:{tmp_path}/people.csv"
+    little = "train classes --data imagefolder:agreed --size 8:12x1e2,16x1:48 --pixels 32"
+    run(f"{little} --epochs 8 --out {tmp_path}/little")
+    family = f"--family trunk --family {tmp_path}/little --set random_features=48"
+    run(f"train classes {data} --forgettable closed-form {family} --out {tmp_path}/family")
+    original = load_checkpoint(tmp_path / "family", expect="classes")
+    errors = original.record["design"]["errors"]
+    assert {*errors} == {"trunk", "little"} and all(0.0 <= error < 0.3 for error in errors.values())
+
+    dataset = load_dataset(f"csv:{tmp_path}/people.csv", SIDE, labelled=(), show=False)
+    people = {sample.id: sample.subject for sample in dataset.samples}
+    gone = people[original.record["split"]["train"][0]]
+    (tmp_path / "who.txt").write_text(f"subject:{gone}\n")
+    asked = f"{data} --forget {tmp_path}/who.txt"
+    run(f"forget {tmp_path}/family {asked} --out {tmp_path}/after")
+    run(f"forget {tmp_path}/family {asked} --method retrain --out {tmp_path}/refit")
+    after = load_checkpoint(tmp_path / "after")
+    assert after.record["forget"]["samples"] == 3 and after.record["forget"]["refitted"] is None
+    hashes = [
+        {
+            str(path.relative_to(tmp_path / name)): sha256_file(path)
+            for path in (tmp_path / name).rglob("*.safetensors")
+        }
+        for name in ("family", "after", "refit")
+    ]
+    assert len(hashes[0]) == 3 and hashes[1] == hashes[2]
+    assert {*hashes[0].values()}.isdisjoint(hashes[1].values())
+
+    picture_NCHW = torch.rand(5, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    (member,) = members_of(after).values()
+    (before,) = members_of(original).values()
+    head, model = after.model.classifier, member.model
+    with torch.no_grad():
+        lifted_ND = torch.relu(model.pooled(picture_NCHW) @ model.lift.weight.T + model.lift.bias)
+        answers = model(picture_NCHW)["logits"]
+        assert torch.allclose(answers, lifted_ND @ head.weight.T + head.bias, atol=1e-4)
+        assert not torch.allclose(answers, before.model(picture_NCHW)["logits"], atol=1e-4)
+    assert member.record["labels"] == list(COLOURS) and member.record["role"] == "unlearned"
+    assert member.record["metrics"]["test"]["accuracy"] > 0.8
 
 
 def test_the_head_is_the_ridge_solution_by_hand(here: Path) -> None:

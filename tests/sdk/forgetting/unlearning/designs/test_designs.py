@@ -8,19 +8,21 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 
 from unplug.core import CheckpointError, DataError, InputError, UnplugError, sha256_file
-from unplug.plugins import DESIGN_STATE, load_checkpoint
+from unplug.plugins import DESIGN_STATE, Checkpoint, load_checkpoint
 from unplug.sdk.cli import main
 from unplug.sdk.forgetting.unlearning import DESIGNS, build_design, learned_by_design
+from unplug.sdk.forgetting.unlearning.designs import over_trunk
 from unplug.sdk.learning.data import Dataset, describe_request, resolve_names
 from unplug.sdk.learning.training import split_of
 
-from .conftest import CPU, FORMS, PERSONAL, TRUNK, World, only, same
+from .conftest import CPU, FORMS, PERSONAL, RECIPE, TRUNK, World, only, same
 
 
 def test_every_design_is_tested() -> None:
@@ -48,6 +50,29 @@ def test_forgetting_gives_the_model_of_those_who_are_left(world: World, tmp_path
     assert told == [world.design, True, None, 2]
     assert 0.0 < facts["cost"]["compute_fraction"] == price < 1.0
     assert set(split_of(step, world.personal).forget) == {*first, *second}
+
+
+def test_a_killed_training_fits_nothing_twice(
+    world: World, consented: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was killed when people were fitted goes on from there, to the same weights and state."""
+    trunk = load_checkpoint(world.original.path.parent / TRUNK)
+    how: dict[str, Any] = {"trunk": trunk, "trunk_data": consented, "device": CPU, "show": False}
+
+    def train() -> Checkpoint:
+        return world.form.train(world.personal, world.split, RECIPE, tmp_path / "out", **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(over_trunk, "measured", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train()
+    assert not (tmp_path / "out").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(over_trunk, "rows_of", None)
+        again = train()
+    assert same(again, world.original) and [path.name for path in tmp_path.iterdir()] == ["out"]
+    states = {sha256_file(model.path / DESIGN_STATE) for model in (again, world.original)}
+    assert len(states) == 1
 
 
 def test_who_asks_again_does_not_stop_the_others(world: World, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """A family: trunks of several sizes that share one head, since the features of each are mapped to
-those of the best.
+those of a reference.
 
 Shapes: N, M samples, C pooled channels of a trunk, D random features, K answers.
 """
@@ -12,66 +12,92 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from unplug.core import CheckpointError, DataError, InputError
-from unplug.plugins import MEMBERS, Checkpoint, Classifier, PictureModel, load_checkpoint
+from unplug.plugins import MEMBERS, Checkpoint, PictureModel, load_checkpoint
 from unplug.sdk.learning.data import Dataset, opened_again
-from unplug.sdk.learning.training import ImageSet, split_of
+from unplug.sdk.learning.training import split_of
 from unplug.trust.bundle import is_safe
 
-from .trunk import coarse, grid_of, moments, pooled, tensors_of, trunk_sha256, truth_of
+from .trunk import Consented, coarse, consented, moments, trunk_sha256
+from .unfinished import Unfinished
 
 LEAST_EXPLAINED = 0.2
-"""The least share of the best trunk's features, over pictures that no trunk was trained on, that a
+"""The least share of the reference's features, over pictures that no trunk was trained on, that a
 member's must explain.
 """
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""Penalties of a map, a sample and a feature of spread 1; the best on those pictures is taken."""
+"""Penalties of a map, a sample and a feature of spread 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kin:
-    """A trunk of a family, by what it says of consented pictures.
+    """A trunk of a family, by its features of consented pictures.
 
     Args:
         name: the name of its folder.
         trunk: the checkpoint.
         model: the predictor over it.
-        seen_NC: pooled features of pictures that all trunks were trained on.
-        held_MC: pooled features of pictures that none was trained on.
-        skill: the share of the truth of the latter that its features explain.
+        known: its own pictures as the design sees them.
+        seen_ids: N names of pictures that all trunks were trained on.
+        held_ids: M names of pictures that none was trained on.
     """
 
     name: str
     trunk: Checkpoint
     model: PictureModel
-    seen_NC: Tensor
-    held_MC: Tensor
-    skill: float
+    known: Consented
+    seen_ids: Sequence[str]
+    held_ids: Sequence[str]
+
+    @property
+    def seen_NC(self) -> Tensor:
+        """Pooled features of what all trunks were trained on."""
+        return self.known.every.named(self.seen_ids).pooled_NC
+
+    @property
+    def held_MC(self) -> Tensor:
+        """Pooled features of what none was trained on."""
+        return self.known.every.named(self.held_ids).pooled_NC
 
 
-def ranked(
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A trunk's way to the answers of a reference: its features are mapped to those of the
+    reference.
+
+    Args:
+        penalty: the map's, of `PENALTIES`; 0 of a reference to itself, which needs none.
+        explained: the share of the reference's features, over held pictures, that it explains.
+        error: mean error of the reference's head on mapped features of held pictures, in years, or
+            the share of wrong labels.
+    """
+
+    penalty: float
+    explained: float
+    error: float
+
+
+def kin_of(
     trunks: Sequence[Checkpoint],
     models: Sequence[PictureModel],
     data: Dataset,
-    device: torch.device,
+    unfinished: Unfinished,
     *,
     show: bool = False,
 ) -> list[Kin]:
-    """The trunks of a family, best first; the first is the reference, at whose features the head
-    looks.
+    """The trunks of a family, in the order given.
 
     Args:
         trunks: two or more.
         models: a predictor over each, see `PictureModel`.
         data: the data that all of them were trained on.
-        device: the device for the passes over the pictures.
+        unfinished: the passes that an earlier run made, and the device of the others.
         show: progress bars.
 
     Raises:
         InputError: a trunk of other borders or labels than the first.
-        DataError: a trunk of other data; or no picture that none was trained on.
+        DataError: a trunk of other data; or too few pictures that all, or none, were trained on.
     """
     names = [trunk.path.resolve().name for trunk in trunks]
     for name, model in zip(names, models, strict=True):
@@ -80,28 +106,67 @@ def ranked(
     splits = [opened_again(split_of(trunk), data, trunk.path).there(data) for trunk in trunks]
     seen_by_all = {*data.ids}.intersection(*(split.retain for split in splits))
     by_none = {*data.ids}.difference(*(split.train for split in splits))
-    ids = [[name for name in data.ids if name in part] for part in (seen_by_all, by_none)]
-    if min(map(len, ids)) < 2:
+    seen, held = ([name for name in data.ids if name in part] for part in (seen_by_all, by_none))
+    if min(len(seen), len(held)) < 2:
         why = "its trunks have too few pictures that all, or that none of them, were trained on"
         raise DataError(f"data {data.spec}", why, "Train them with one `seed` and one split")
-    seen, held = (tensors_of(models[0], data, part, device) for part in ids)
-    truth_NK, truth_MK = (_truth(models[0], part) for part in (seen, held))
-    family = []
-    for name, trunk, model in zip(names, trunks, models, strict=True):
-        seen_NC, held_MC = pooled(model, seen, show=show), pooled(model, held, show=show)
-        skill = fitted(seen_NC, truth_NK, held_MC, truth_MK)[2]
-        kin = Kin(
-            name=name, trunk=trunk, model=model, seen_NC=seen_NC, held_MC=held_MC, skill=skill
+    return [
+        Kin(
+            name=name,
+            trunk=trunk,
+            model=model,
+            known=consented(model, trunk, data, unfinished, more=held, show=show),
+            seen_ids=seen,
+            held_ids=held,
         )
-        family.append(kin)
-    return sorted(family, key=lambda kin: -kin.skill)
+        for name, trunk, model in zip(names, trunks, models, strict=True)
+    ]
 
 
-def _truth(model: PictureModel, data: ImageSet) -> Tensor:
-    truth_N = truth_of(model, data)
-    if isinstance(model, Classifier):
-        return one_hot(truth_N.long(), model.groups).double()
-    return truth_N[:, None]
+def best_reference(family: Sequence[Kin]) -> tuple[Kin, dict[str, Link]]:
+    """argmin_r sum_k error(r, k): the trunk whose head errs least over all of them, each through
+    its map; with the link of each to it, by name.
+
+    Args:
+        family: the trunks; each model holds the head that the design fits on its consented
+            pictures.
+    """
+    tried = [{kin.name: linked(reference, kin) for kin in family} for reference in family]
+    errors = [sum(link.error for link in links.values()) for links in tried]
+    best = errors.index(min(errors))
+    return family[best], tried[best]
+
+
+def linked(reference: Kin, kin: Kin) -> Link:
+    """The map by whose penalty the head of a reference errs least on pictures that no trunk was
+    trained on; of two such the one that explains more.
+    """
+    if kin is reference:
+        return Link(penalty=0.0, explained=1.0, error=_error(reference, kin.held_MC))
+    mean_C, spread_C = moments(seen_NC := reference.seen_NC)
+    mine_MC, theirs_MC, links = kin.held_MC, reference.held_MC, list[Link]()
+    whole = max(float(((theirs_MC - mean_C) / spread_C).square().sum()), 1e-9)
+    maps = ridges(kin.seen_NC, seen_NC, PENALTIES)
+    for penalty, (weight_KC, bias_K) in zip(PENALTIES, maps, strict=True):
+        mapped_MK = mine_MC @ weight_KC.T + bias_K
+        left = float(((theirs_MC - mapped_MK) / spread_C).square().sum())
+        error = _error(reference, mapped_MK)
+        links.append(Link(penalty=penalty, explained=1.0 - left / whole, error=error))
+    return min(links, key=lambda link: (link.error, -link.explained))
+
+
+@torch.no_grad()
+def _error(reference: Kin, pooled_MC: Tensor) -> float:
+    """Mean error of its head over the held pictures, of which these are features like its own."""
+    model = reference.model
+    assert model.lift is not None
+    lifted_MD = pooled_MC @ model.lift.weight.double().cpu().T + model.lift.bias.double().cpu()
+    head_KD, bias_K = model.classifier.weight.double().cpu(), model.classifier.bias.double().cpu()
+    said_MK = lifted_MD.relu() @ head_KD.T + bias_K
+    truth_M = reference.known.every.named(reference.held_ids).truth_N
+    if model.more:
+        return float((said_MK[:, -1] - truth_M).abs().mean())
+    return float((said_MK.argmax(1) != truth_M).double().mean())
 
 
 def check_trunks(trunks: Sequence[Checkpoint]) -> None:
@@ -126,68 +191,49 @@ def _meant(model: PictureModel) -> dict[str, Any]:
     return {key: value for key, value in model.answers().items() if key != "age_centers"}
 
 
-def fitted(x_NC: Tensor, y_NK: Tensor, x_MC: Tensor, y_MK: Tensor) -> tuple[Tensor, Tensor, float]:
-    """W (K, C) and b (K,) of the ridge regression of y on x over both sets, with the penalty by which
-    the first alone explains most of the second's variance, and the share of that.
-    """
-    mean_K = y_NK.mean(0)
-    whole = max(float((y_MK - mean_K).square().sum()), 1e-9)
-    tried = []
-    for penalty, (weight_KC, bias_K) in zip(PENALTIES, _ridges(x_NC, y_NK), strict=True):
-        left = float((y_MK - x_MC @ weight_KC.T - bias_K).square().sum())
-        tried.append((1.0 - left / whole, penalty))
-    explained, best = max(tried)
-    ridges = _ridges(torch.cat([x_NC, x_MC]), torch.cat([y_NK, y_MK]))
-    return *ridges[PENALTIES.index(best)], explained
-
-
-def _ridges(x_NC: Tensor, y_NK: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """W (K, C) and b (K,) by each of `PENALTIES`."""
+def ridges(x_NC: Tensor, y_NK: Tensor, penalties: Sequence[float]) -> list[tuple[Tensor, Tensor]]:
+    """W (K, C) and b (K,) of the ridge regression of y on x by each of some penalties."""
     (mean_C, spread_C), mean_K = moments(x_NC), y_NK.mean(0)
     z_NC = (x_NC - mean_C) / spread_C
     value_C, vector_CC = torch.linalg.eigh(z_NC.T @ z_NC / len(z_NC))
     along_CK = vector_CC.T @ (z_NC.T @ (y_NK - mean_K)) / len(z_NC)
     weights = [
         (vector_CC @ (along_CK / (value_C[:, None] + penalty))).T / spread_C
-        for penalty in PENALTIES
+        for penalty in penalties
     ]
     return [(weight_KC, mean_K - weight_KC @ mean_C) for weight_KC in weights]
 
 
 @torch.no_grad()
-def joined(reference: Kin, lifted: PictureModel, kin: Kin) -> dict[str, float]:
-    """Makes a member of a trunk: the map from its features to the reference's is folded into its
-    lift, L (W x + b) + l = (L W) x + (L b + l).
+def join(reference: Kin, kin: Kin, link: Link) -> None:
+    """Makes a member of a trunk: the map from its features to the reference's, fitted again over
+    seen and held pictures, is folded into its lift, L (W x + b) + l = (L W) x + (L b + l).
 
     Args:
-        reference: the best trunk.
-        lifted: the model over it, with the lift that the design has drawn.
+        reference: its model has the lift that the design has drawn.
         kin: the trunk; its model is changed.
-
-    Returns:
-        The share of the reference's features that it ``explained``, and the ``grid`` of its own.
+        link: its way to the reference.
 
     Raises:
         InputError: it explains too little.
     """
-    spread_C = moments(reference.seen_NC)[1]
-    mine = kin.seen_NC, reference.seen_NC / spread_C, kin.held_MC, reference.held_MC / spread_C
-    weight_CC, bias_C, explained = fitted(*mine)
-    if explained < LEAST_EXPLAINED:
+    if link.explained < LEAST_EXPLAINED:
         why = (
-            f"its features explain {100 * explained:.0f} % of those of {reference.name}, and at "
-            f"least {100 * LEAST_EXPLAINED:.0f} % are needed"
+            f"its features explain {100 * link.explained:.0f} % of those of {reference.name}, and "
+            f"at least {100 * LEAST_EXPLAINED:.0f} % are needed"
         )
         raise InputError(f"`family` {kin.name}", why, "Leave it out, or train it for longer")
-    assert lifted.lift is not None and kin.model.lift is not None
-    lift_DC = lifted.lift.weight.double().cpu() * spread_C
-    kin.model.lift.weight.copy_(coarse(lift_DC @ weight_CC))
-    kin.model.lift.bias.copy_(coarse(lifted.lift.bias.double().cpu() + lift_DC @ bias_C))
+    mine_NC, theirs_NC = (torch.cat([item.seen_NC, item.held_MC]) for item in (kin, reference))
+    ((weight_CC, bias_C),) = ridges(mine_NC, theirs_NC, (link.penalty,))
+    first, own = reference.model.lift, kin.model.lift
+    assert first is not None and own is not None
+    lift_DC = first.weight.double().cpu()
+    own.weight.copy_(coarse(lift_DC @ weight_CC))
+    own.bias.copy_(coarse(first.bias.double().cpu() + lift_DC @ bias_C))
     # an age is read off the reference's centres, wherever those of this trunk's pictures lie
-    buffers = dict(lifted.named_buffers())
+    buffers = dict(reference.model.named_buffers())
     if "age_centers" in buffers:
         kin.model.get_buffer("age_centers").copy_(buffers["age_centers"])
-    return {"explained": explained, "grid": grid_of(moments(kin.seen_NC)[1])}
 
 
 def family_of(checkpoint: Checkpoint) -> Checkpoint:
@@ -198,21 +244,39 @@ def family_of(checkpoint: Checkpoint) -> Checkpoint:
     return load_checkpoint(folder, expect=checkpoint.model_type)
 
 
-def members_of(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
-    """The other members of a family, best first; none of a model that stands alone.
+def ranking(checkpoint: Checkpoint) -> list[str]:
+    """The names of a family, its reference's among them, best first: by the mean error on consented
+    pictures that no trunk was trained on; of a model that stands alone none.
 
     Raises:
-        CheckpointError: one is missing, or of another kind.
+        CheckpointError: its record does not tell the members and those errors.
     """
-    named = (checkpoint.record.get("design") or {}).get("members")
+    design = checkpoint.record.get("design") or {}
+    named, errors = design.get("members"), design.get("errors")
     if named is None:
-        return {}
-    if not isinstance(named, Mapping) or not all(map(is_name, named)):
-        why = "its unplug.json names no members"
-        raise CheckpointError(str(checkpoint.path), why, "Restore the folder as it was saved")
+        return []
+    if isinstance(named, Mapping) and isinstance(errors, Mapping):
+        same = {*errors} == {*named, design.get("reference")} and len(errors) == len(named) + 1
+        if same and all(map(is_name, errors)) and all(map(_is_error, errors.values())):
+            return sorted(errors, key=lambda name: (errors[name], name))
+    why = "its unplug.json does not tell the members of the family and what each errs"
+    raise CheckpointError(str(checkpoint.path), why, "Restore the folder as it was saved")
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, float) and 0.0 <= value < float("inf")
+
+
+def members_of(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
+    """The members of a family but for its reference, best first; none of a model that stands alone.
+
+    Raises:
+        CheckpointError: see `ranking`; or one is missing, or of another kind.
+    """
     return {
         name: load_checkpoint(checkpoint.path / MEMBERS / name, expect=checkpoint.model_type)
-        for name in named
+        for name in ranking(checkpoint)
+        if name != checkpoint.record["design"]["reference"]
     }
 
 

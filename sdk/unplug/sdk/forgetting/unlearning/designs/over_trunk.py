@@ -7,6 +7,7 @@ Shapes: N samples, C pooled channels.
 from __future__ import annotations
 
 import copy
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -52,11 +53,12 @@ from unplug.sdk.learning.training import (
     recipe_of,
     split_of,
     summarize,
+    training_dir,
 )
 
 from ..budget import Cost, RetrainCost, summary
 from ..lineage import lineage_of
-from .family import check_members, check_trunks, joined, members_of, ranked
+from .family import Kin, best_reference, check_members, check_trunks, join, kin_of, members_of
 from .trunk import (
     Consented,
     TrunkRows,
@@ -64,8 +66,11 @@ from .trunk import (
     ready_trunk,
     rows_of,
     tensors_of,
+    threads,
+    trunk_facts,
     trunk_sha256,
 )
+from .unfinished import AGAIN, Unfinished
 
 RESTORE = "Restore the folder as it was saved"
 
@@ -202,11 +207,11 @@ class OverTrunk(ABC, Generic[K]):
                 `trunk_data`.
             trunk_data: the data that the trunk was trained on, with nobody of `dataset`; None loads
                 the data that the trunk's record names.
-            family: trunks of one set of data, in the place of `trunk`: the best is taken, and the
+            family: trunks of one set of data, in the place of `trunk`: one is taken, and the
                 others become members that share its head.
             seed: the seed of everything random, and of a trunk that is trained here.
             device: the device for the trunk's pass over the pictures.
-            restart: drop an unfinished training of the trunk instead of continuing it.
+            restart: drop an unfinished training instead of continuing it.
             show: progress bars.
 
         Raises:
@@ -217,6 +222,9 @@ class OverTrunk(ABC, Generic[K]):
 
         See `unplug.sdk.forgetting.unlearning.designs.family` for what a family refuses.
         """
+        work = training_dir(out)
+        if restart:
+            shutil.rmtree(work, ignore_errors=True)
         check_place(out)
         check_trunks(family)
         split = fitting(split, dataset, show=show)
@@ -236,14 +244,17 @@ class OverTrunk(ABC, Generic[K]):
             )
             trunks.append(ready)
         assert trunk_data is not None
-        start = time.perf_counter()
-        trunk, model, facts, kept, members = self._grown(kind, trunks, trunk_data, seed, **how)
-        rows = rows_of(model, facts["grid"], dataset, split.retain, **how)
-        kept = self.fit(model, kept, rows, seed)
+        start, unfinished = time.perf_counter(), Unfinished(folder=work, device=device)
+        trunk, model, facts, empty, members = self._grown(
+            kind, trunks, trunk_data, unfinished, seed, show
+        )
+        design = {"name": self.name, "settings": asdict(self), **facts}
+        known = {"design": design, "trunk_split": split_of(trunk).sha256, "seed": seed}
+        kept = self._fitted(model, empty, known, dataset, split, unfinished, show)
         self.fill(model, kept, facts)
         passes = self.work(kept, ())[1]
-        wall_s = time.perf_counter() - start
-        cost = Cost(forward=len(rows.ids) + passes, backward=passes, wall_s=wall_s)
+        wall_s = time.perf_counter() - start + unfinished.seconds
+        cost = Cost(forward=len(split.retain) + passes, backward=passes, wall_s=wall_s)
         parts = {"train": split.retain, "validation": split.validation, "test": split.test}
         record = {
             "schema": RECORD_SCHEMA,
@@ -253,36 +264,84 @@ class OverTrunk(ABC, Generic[K]):
             "split": keyed(split).to_dict(),
             "recipe": _recipe(kind, trunk).to_dict(),
             "seed": seed,
-            "design": {"name": self.name, "settings": asdict(self), **facts},
+            "design": design,
             "cost": cost.record(device),
             "metrics": measured(model, dataset, parts, device),
             "versions": versions(),
         }
-        return self._saved(model, kept, split, out, record, members, dataset, device)
+        saved = self._saved(model, kept, split, out, record, members, dataset, device)
+        shutil.rmtree(work, ignore_errors=True)
+        return saved
+
+    def _fitted(
+        self,
+        model: PictureModel,
+        empty: K,
+        known: Mapping[str, Any],
+        dataset: Dataset,
+        split: Split,
+        unfinished: Unfinished,
+        show: bool,
+    ) -> K:
+        """The state of the retain set, by what is `known` of the trunk, or what an earlier run made
+        of both.
+        """
+        stored, grid = keyed_names(split), known["design"]["grid"]
+
+        def made() -> dict[str, Tensor]:
+            rows = rows_of(model, grid, dataset, split.retain, unfinished.device, show=show)
+            return self.fit(model, empty, rows, known["seed"]).tensors(stored)
+
+        facts = {"data": dataset.digest, "split": keyed(split).sha256}
+        tensors = unfinished.tensors("kept", made, **known, **facts)
+        names = sorted(split.retain, key=stored.__getitem__)
+        return self._restored(model, tensors, names, unfinished.folder, AGAIN)
 
     def _grown(
         self,
         kind: type[GroupTask],
         trunks: Sequence[Checkpoint],
         trunk_data: Dataset,
+        unfinished: Unfinished,
         seed: int,
-        **how: Any,
+        show: bool,
     ) -> tuple[Checkpoint, PictureModel, dict[str, Any], K, dict[str, PictureModel]]:
-        """The best of some trunks, `_begun` over it, and the members that the others become."""
+        """The reference among some trunks, `_begun` over it, and the members that the others
+        become: of the trunks' data alone.
+        """
+        device = unfinished.device
+        over = [_over(kind, item, trunk_data, self.width).to(device) for item in trunks]
         if len(trunks) == 1:
-            return trunks[0], *self._begun(kind, trunks[0], trunk_data, seed, **how), {}
-        over = [_over(kind, item, trunk_data, self.width).to(how["device"]) for item in trunks]
-        first, *others = ranked(trunks, over, trunk_data, **how)
-        model, facts, kept = self._begun(kind, first.trunk, trunk_data, seed, **how)
-        said: dict[str, Any] = {item.name: joined(first, model, item) for item in others}
-        for item in others:
-            said[item.name] |= {
+            known = consented(over[0], trunks[0], trunk_data, unfinished, show=show)
+            return trunks[0], over[0], *self._begun(over[0], trunks[0], known, seed), {}
+        family = kin_of(trunks, over, trunk_data, unfinished, show=show)
+        with threads(1):
+            begun = {item.name: self._tried(item, seed) for item in family}
+            first, links = best_reference(family)
+            others = [item for item in family if item is not first]
+            for item in others:
+                join(first, item, links[item.name])
+        said = {
+            item.name: {
+                "explained": links[item.name].explained,
+                "grid": item.known.grid,
                 "trunk_sha256": trunk_sha256(item.model, self.own),
                 "trunk": trunk_facts(item.trunk),
                 "recipe": recipe_of(item.trunk).to_dict(),
             }
-        facts |= {"reference": first.name, "members": said}
-        return first.trunk, model, facts, kept, {item.name: item.model for item in others}
+            for item in others
+        }
+        facts, kept = begun[first.name]
+        errors = {name: link.error for name, link in links.items()}
+        facts |= {"reference": first.name, "members": said, "errors": errors}
+        members = {item.name: item.model for item in others}
+        return first.trunk, first.model, facts, kept, members
+
+    def _tried(self, kin: Kin, seed: int) -> tuple[dict[str, Any], K]:
+        """`_begun` over a trunk, whose model holds the head of its own pictures then."""
+        facts, kept = self._begun(kin.model, kin.trunk, kin.known, seed)
+        self.fill(kin.model, self.fit(kin.model, kept, kin.known.seen, seed), facts)
+        return facts, kept
 
     def forget(
         self,
@@ -392,7 +451,7 @@ class OverTrunk(ABC, Generic[K]):
         below, design = {}, record["design"]
         for name, member in members.items():
             self.fill(member, kept, design)
-            own = {key: value for key, value in design.items() if key != "members"}
+            own = {key: value for key, value in design.items() if key not in ("members", "errors")}
             own |= design["members"][name] | {"member": name}
             metrics = measured(member, dataset, {"test": split.test}, device)
             recipe = own.pop("recipe", record["recipe"])
@@ -425,12 +484,9 @@ class OverTrunk(ABC, Generic[K]):
         check(same, "its trunk is not the one that the features come from", checkpoint.path)
         try:
             tensors = load_file(place)
-            rows = zip(names, tensors["committed"], strict=True)
-            committed = {name: bytes(row.numpy()) for name, row in rows}
-            kept = self.restored(model, tensors, committed)
-        except (SafetensorError, KeyError, ValueError, InputError) as error:
-            why = f"it does not belong to this model ({error})"
-            raise CheckpointError(str(place), why, RESTORE) from error
+        except SafetensorError as error:
+            raise CheckpointError(str(place), f"it cannot be read ({error})", RESTORE) from error
+        kept = self._restored(model, tensors, names, place, RESTORE)
         # the state must give the very weights next to it, or one of the two was exchanged
         filled = copy.deepcopy(model)
         self.fill(filled, kept, facts)
@@ -440,6 +496,23 @@ class OverTrunk(ABC, Generic[K]):
             check(same, f"{name} of the weights is not what it gives")
         check_members(checkpoint, self.own)
         return kept
+
+    def _restored(
+        self,
+        model: PictureModel,
+        tensors: Mapping[str, Tensor],
+        names: Sequence[str],
+        place: Path,
+        fix: str,
+    ) -> K:
+        """The inverse of `Kept.tensors`; `CheckpointError` where something does not fit."""
+        try:
+            rows = zip(names, tensors["committed"], strict=True)
+            committed = {name: bytes(row.numpy()) for name, row in rows}
+            return self.restored(model, tensors, committed)
+        except (KeyError, ValueError, InputError) as error:
+            why = f"it does not belong to this model ({error})"
+            raise CheckpointError(str(place), why, fix) from error
 
     def price(self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float:
         """What taking some samples out costs, as a fraction of a refit on the others; nothing is
@@ -466,26 +539,18 @@ class OverTrunk(ABC, Generic[K]):
         return Cost(forward=pictures + passes, backward=passes, wall_s=0.0)
 
     def _begun(
-        self,
-        kind: type[GroupTask],
-        trunk: Checkpoint,
-        trunk_data: Dataset,
-        seed: int,
-        device: torch.device,
-        show: bool,
-    ) -> tuple[PictureModel, dict[str, Any], K]:
-        """The network with nobody in it, the facts that forgetting needs and the state: of the
-        trunk's data alone.
+        self, model: PictureModel, trunk: Checkpoint, known: Consented, seed: int
+    ) -> tuple[dict[str, Any], K]:
+        """The facts that forgetting needs, and the state with nobody in it: of the trunk's data
+        alone.
         """
-        model = _over(kind, trunk, trunk_data, self.width).to(device)
-        known = consented(model, trunk, trunk_data, device, show=show)
         facts, kept = self.begin(model, known, seed)
         told = {
             "grid": known.grid,
             "trunk_sha256": trunk_sha256(model, self.own),
             "trunk": trunk_facts(trunk),
         }
-        return model, told | facts, kept
+        return told | facts, kept
 
     def _facts(self, checkpoint: Checkpoint) -> dict[str, Any]:
         """What the record says of the design; `CheckpointError` where something is missing or of
@@ -535,13 +600,6 @@ def _over(
 def _recipe(kind: type[GroupTask], trunk: Checkpoint) -> Recipe:
     """The trunk's, as the task has it: an adopted one serves ages and labels."""
     return replace(recipe_of(trunk), **kind.defaults)
-
-
-def trunk_facts(trunk: Checkpoint) -> dict[str, Any]:
-    """What the record of a design says of its trunk."""
-    record = trunk.record
-    elsewhere = {name: record[name] for name in ("trained_on", "adopted") if name in record}
-    return elsewhere | {"sha256": trunk.sha256, "data": record.get("data", {})}
 
 
 def leaving(before: Split, ids: Sequence[str]) -> list[str]:

@@ -24,6 +24,8 @@ from unplug.sdk.forgetting.tasks import GroupTask, soft_groups, train_pictures
 from unplug.sdk.learning.data import Dataset, load_again, make_split, opened_again
 from unplug.sdk.learning.training import ImageSet, Recipe, split_of, to_class_tensors, to_tensors
 
+from .unfinished import Unfinished
+
 BATCH = 64
 """Pictures a pass, always: the last batch is filled up, since another batch size may round
 differently.
@@ -62,6 +64,11 @@ class TrunkRows:
     truth_N: Tensor
     committed: Mapping[str, bytes]
 
+    def named(self, ids: Sequence[str]) -> TrunkRows:
+        """Some of them, by their names."""
+        place = {name: index for index, name in enumerate(self.ids)}
+        return self.part([place[name] for name in ids])
+
     def part(self, position_M: Sequence[int]) -> TrunkRows:
         """Some of them."""
         ids = tuple(self.ids[position] for position in position_M)
@@ -79,16 +86,29 @@ class Consented:
     """What a design may learn without asking anybody: the trunk's own pictures, as rows.
 
     Args:
-        seen, held: its training and its validation pictures.
-        mean_C, spread_C: the moments of the pooled features over `seen`.
+        every: all that was read.
+        seen_ids, held_ids: names of its training and its validation pictures.
+        mean_C, spread_C: the moments of the pooled features over the former, before they are
+            rounded.
         grid: the grid that features are rounded to.
     """
 
-    seen: TrunkRows
-    held: TrunkRows
+    every: TrunkRows
+    seen_ids: Sequence[str]
+    held_ids: Sequence[str]
     mean_C: Tensor
     spread_C: Tensor
     grid: float
+
+    @property
+    def seen(self) -> TrunkRows:
+        """Its training pictures; a copy, so that a family of trunks keeps each picture once."""
+        return self.every.named(self.seen_ids)
+
+    @property
+    def held(self) -> TrunkRows:
+        """Its validation pictures."""
+        return self.every.named(self.held_ids)
 
 
 def ready_trunk(
@@ -140,23 +160,39 @@ def consented(
     model: PictureModel,
     trunk: Checkpoint,
     trunk_data: Dataset,
-    device: torch.device,
+    unfinished: Unfinished,
     *,
+    more: Sequence[str] = (),
     show: bool = False,
 ) -> Consented:
     """The trunk's own pictures as a design sees them, with the grid that they decide.
+
+    Args:
+        model: the predictor over it.
+        trunk: the trunk.
+        trunk_data: its data.
+        unfinished: the passes that an earlier run made, and the device of others.
+        more: ids that are read as well as those that it was trained on and validated with.
+        show: progress bar.
 
     Raises:
         DataError: other data than the trunk's.
     """
     split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
-    seen = tensors_of(model, trunk_data, split.retain, device)
-    pooled_NC = pooled(model, seen, show=show)
-    mean_C, spread_C = moments(pooled_NC)
-    grid = grid_of(spread_C)
+    ids = (*dict.fromkeys((*split.retain, *split.validation, *more)),)
+    every = tensors_of(model, trunk_data, ids, unfinished.device)
+    pooled_NC = unfinished.tensors(
+        "features",
+        lambda: {"pooled": pooled(model, every, show=show)},
+        trunk=trunk_facts(trunk),
+        data=trunk_data.digest,
+        ids=ids,
+    )["pooled"]
+    mean_C, spread_C = moments(pooled_NC[: len(split.retain)])
     return Consented(
-        seen=_rows(model, trunk_data, seen, pooled_NC, grid),
-        held=rows_of(model, grid, trunk_data, split.validation, device),
+        every=_rows(model, trunk_data, every, pooled_NC, grid := grid_of(spread_C)),
+        seen_ids=split.retain,
+        held_ids=split.validation,
         mean_C=mean_C,
         spread_C=spread_C,
         grid=grid,
@@ -295,6 +331,13 @@ def trunk_sha256(model: PictureModel, own: Sequence[str]) -> str:
         if name not in own:
             digest.update(name.encode() + b"\0" + value.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def trunk_facts(trunk: Checkpoint) -> dict[str, Any]:
+    """What the record of a design says of its trunk."""
+    record = trunk.record
+    elsewhere = {name: record[name] for name in ("trained_on", "adopted") if name in record}
+    return elsewhere | {"sha256": trunk.sha256, "data": record.get("data", {})}
 
 
 def check_apart(personal: Dataset, consented: Dataset) -> None:

@@ -20,6 +20,7 @@ PYTHON = {
     "head": "tests/sdk/drawing/inference/test_head.py",
     "hostile": "tests/test_hostile.py",
     "loop": "tests/test_app_vectors.py",
+    "mark.json": "tests/sdk/drawing/device/test_mark.py",
     "pictures": "tests/test_app_vectors.py",
     "pipeline": "tests/sdk/drawing/device/test_vectors.py",
     "signatures": "tests/test_app_vectors.py",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 from scipy.stats import binom
+from tests.vectors.mark import TOLERANCE, vectors
 
 from unplug.core import DataError, InputError, UnplugError
 from unplug.sdk.drawing.device import key_bits, make_key, read_key
 from unplug.sdk.drawing.device.mark import BITS, CHANCE, SIDE, chance_of, readings_of
+
+KEPT = json.loads((Path(__file__).parents[3] / "vectors" / "mark.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("agree", [0, 20, 24, 40, 41, 42, 48])
@@ -70,3 +74,21 @@ def test_what_is_no_picture_to_read_from_is_refused(tmp_path: Path) -> None:
             readings_of(path)
     with pytest.raises(UnplugError):
         readings_of(tmp_path / "none.png")
+
+
+def test_the_shared_vectors_are_current_and_whole() -> None:
+    """`mark.json` is what Python reads today, its bad keys are bad, and it holds both verdicts."""
+    assert json.loads(json.dumps(vectors())) == KEPT
+    assert KEPT["tolerance"] == TOLERANCE == 1 / 255
+    assert [row["marked"] for row in KEPT["verdicts"]] == [True, True, True, False, False]
+    assert [row["agree"] for row in KEPT["verdicts"]] == [48, 41, 41, 40, 24]
+    for number in (0, 1, 24, 41, 48):
+        tail = float(binom.sf(number - 1, BITS, 0.5))
+        assert KEPT["chances"][0][number] == pytest.approx(tail, rel=1e-9)
+
+
+def test_bad_keys_of_the_shared_vectors_are_refused(tmp_path: Path) -> None:
+    for text in KEPT["bad_keys"]:
+        (tmp_path / "key").write_text(text)
+        with pytest.raises(InputError):
+            read_key(tmp_path / "key")

@@ -9,6 +9,7 @@ import { answered, overProbability, readDecision } from "../src/demo/decision";
 import { chooseMember, type Member } from "../src/demo/family";
 import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
+import { chanceOf, CHANCE, type FoundMark, foundMark, keyBits, PUBLIC_KEY, READINGS, readingsOf, SIDE } from "../src/draw/mark";
 import { normals, philox, uniform, words } from "../src/draw/noise";
 import { hold, standIn, wordsOf } from "../src/draw/packs";
 import { advance, guided, samplingTable, scaleAt, type SamplingTable, type Schedule, type Solver } from "../src/draw/sampler";
@@ -211,4 +212,46 @@ test("of a family the best member that fits", () => {
   const none = /it is not a time|it needs members/;
   for (const { what, members, budget_ms } of refused) assert.throws(() => chooseMember(members, budget_ms), none, what);
   for (const budget of [NaN, Infinity]) assert.throws(() => chooseMember([{ name: "a", latency_ms: 1 }], budget), none);
+});
+
+/** What tests/vectors/mark.json holds. */
+interface Marks {
+  tolerance: number;
+  every: number;
+  side: number;
+  shares: number[];
+  threshold: number;
+  readings: { width: number; height: number; divided: number; bytes: string[] }[];
+  refused: [number, number];
+  public_key: string;
+  keys: Record<string, number[]>;
+  bad_keys: string[];
+  chances: number[][];
+  verdicts: (FoundMark & { key: string; logits: number[][] })[];
+}
+
+const painted = (width: number, height: number, divided: number): number[] =>
+  Array.from({ length: 4 * width * height }, (_, at) => {
+    const [x, y, colour] = [(at >> 2) % width, Math.floor((at >> 2) / width), at % 4];
+    return colour === 3 ? 255 : Math.floor((x * x * (colour + 3) + 5 * x * y + 7 * y * y * (colour + 1)) / divided) % 256;
+  });
+
+test("a mark is read as in Python", () => {
+  const marks = read<Marks>("../mark.json");
+  assert.deepEqual([SIDE, READINGS, CHANCE, PUBLIC_KEY], [marks.side, marks.shares, marks.threshold, marks.public_key]);
+  assert.equal(marks.readings.length, 5);
+  for (const { width, height, divided, bytes } of marks.readings) {
+    const seen = readingsOf({ width, height, rgba: painted(width, height, divided) });
+    assert.deepEqual(seen.map(({ length }) => length), bytes.map(() => 3 * SIDE * SIDE));
+    for (const [place, text] of bytes.entries()) {
+      const wanted = Array.from(Buffer.from(text, "base64"), (byte) => byte / 255);
+      near(`${width} x ${height}, ${place}`, seen[place]!.filter((_, at) => at % marks.every === 0), wanted, 0, marks.tolerance + 1e-7);
+    }
+  }
+  const [width, height] = marks.refused;
+  assert.throws(() => readingsOf({ width, height, rgba: painted(width, height, 1) }), /from 64 pixels a side on/);
+  for (const [key, bits] of Object.entries(marks.keys)) assert.deepEqual(keyBits(key), bits, key);
+  for (const key of marks.bad_keys) assert.throws(() => keyBits(key), /12 hexadecimal digits/, key);
+  for (const [place, row] of marks.chances.entries()) near("chance", row.map((_, agree) => chanceOf(agree, place + 1)), row, 1e-15);
+  for (const { key, logits, ...wanted } of marks.verdicts) assert.deepEqual(foundMark(logits, key), wanted);
 });

@@ -49,7 +49,8 @@ def picture(width: int, height: int, divided: int) -> NDArray[np.uint8]:
     y_HW1, x_HW1 = (place[..., None] for place in np.mgrid[:height, :width])
     c_3 = np.arange(3)
     value = x_HW1 * x_HW1 * (c_3 + 3) + 5 * x_HW1 * y_HW1 + 7 * y_HW1 * y_HW1 * (c_3 + 1)
-    return (value // divided % 256).astype(np.uint8)
+    pixels: NDArray[np.uint8] = (value // divided % 256).astype(np.uint8)
+    return pixels
 
 
 def readings(width: int, height: int, divided: int) -> dict[str, Any]:

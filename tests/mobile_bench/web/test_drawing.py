@@ -12,23 +12,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from tests.once import once
 from tests.sdk.drawing.diffusion.conftest import save_lora, steering_plugin, tiny_pipeline
 
+from unplug.export import export_checkpoint
 from unplug.mobile_bench import BenchReport, write_site
 from unplug.mobile_bench.web import build
-from unplug.plugins import save_checkpoint
+from unplug.plugins import MarkReader, save_checkpoint, shipped_path
 from unplug.sdk.drawing.conditions import Steering
 from unplug.sdk.drawing.device import (
+    MARKS,
     GeneratorSource,
     PipelineDefaults,
     VariantSource,
     Words,
     draw,
     export_generator,
+    key_bits,
+    read_key,
     web_files,
 )
+from unplug.sdk.drawing.device.mark import DEMONSTRATION, readings_of
 
 from .conftest import Browser, Built, files_in, served, zipped
 
@@ -97,6 +103,36 @@ def site(generator: Path, built: Built, tmp_path_factory: pytest.TempPathFactory
         folder = tmp_path_factory.mktemp("web-site") / "site"
         write_site(web_files(generator), folder)
     with served(folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def marked_site(
+    generator: Path, built: Built, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The same with a random reader that finds the public mark in the picture of `SEED`, and not in
+    the next.
+    """
+    folder = tmp_path_factory.mktemp("web-marks")
+    words = Words(prompt=PROMPT, steps=4)
+    for number, picture in enumerate(draw(generator, words, seeds=(SEED, SEED + 1)).images):
+        Image.fromarray(picture).save(folder / f"{number}.png")
+    wanted_K = 2.0 * key_bits(read_key(shipped_path("small", MARKS) / DEMONSTRATION)) - 1.0
+    torch.manual_seed(0)
+    reader = MarkReader().eval()
+    with torch.no_grad():
+        seen = [torch.from_numpy(readings_of(folder / f"{number}.png")) for number in range(2)]
+        one_K, other_K = (reader(image)["bits"][0] for image in seen)
+        scale = 4.0 / (other_K - one_K).std()  # four times the margin of the first picture
+        bias_K = torch.from_numpy(wanted_K).float() - scale * (one_K - reader.head.bias)
+        reader.head.weight.mul_(scale)
+        reader.head.bias.copy_(bias_K)
+    save_checkpoint(reader, folder / "reader", record={}, card="")
+    export_checkpoint(folder / "reader", targets=["onnx"], out=folder / "mark-reader")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(build.PAGE_VARIABLE, str(built.page))
+        write_site(web_files(generator, folder / "mark-reader"), folder / "site")
+    with served(folder / "site") as url:
         yield url
 
 
@@ -308,6 +344,48 @@ def test_without_a_network(browser: Browser, site: str) -> None:
     draws = "click #go\nwait #record\nline <- text #doing\n"
     told = browser(site, f"open\n{draws}offline true\nopen\n{draws}", **SLOW)
     assert told["line"].startswith("Seed ")
+
+
+def test_a_picture_says_whether_it_carries_the_public_mark(
+    browser: Browser, site: str, marked_site: str
+) -> None:
+    draws = f"""fill #prompt | {PROMPT}
+        click .settings summary
+        fill #steps | 4
+        choose #choice | 2
+        fill #seed | {SEED}
+        click #go
+        {evaluated(READY)}
+    """
+    hidden = "evaluate document.querySelector('#mark').hidden"
+    script = f"""
+        open
+        {draws}
+        wait #mark:not([hidden])
+        first <- text #mark
+        axe <- axe
+        fill #seed | {SEED + 1}
+        noise <- {hidden}
+        click #go
+        {evaluated(READY)}
+        wait #mark:not([hidden])
+        second <- text #mark
+        click .shelf li:last-child button
+        until carries our public mark
+        offline true
+        open
+        {draws}
+        wait #mark:not([hidden])
+        offline <- text #mark
+    """
+    told = browser(marked_site, script, **SLOW)
+    assert (
+        told["first"] == told["offline"] == "This picture carries our public mark: 48 of 48 bits."
+    )
+    assert told["second"] == "No public mark was found, which proves nothing."
+    assert told["noise"] and not told["axe"]
+    without = browser(site, f"open\n{draws}wait #download\nhidden <- {hidden}", **SLOW)
+    assert without["hidden"], "no reader lies there"
 
 
 def test_without_webgpu(browser: Browser, site: str) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.sdk.drawing.device.toy import toy
+from tests.sdk.drawing.device.toy import dummy, tensor, toy
 
-from unplug.core import DeviceError, InputError, OutputError
+from unplug.core import DeviceError, InputError, IOSpec, OutputError
 from unplug.mobile_bench import serve_site, write_site
 from unplug.mobile_bench.web import build
 from unplug.mobile_bench.web.server import PageServer
@@ -119,3 +119,37 @@ def test_a_swapped_file_is_not_put_on_a_server(page: Path, tmp_path: Path) -> No
     unet.write_bytes(unet.read_bytes() + b"x")
     done = CliRunner().invoke(main, ["page", str(folder), "--out", str(tmp_path / "site")])
     assert done.exit_code == 2 and unet.name in done.output and not (tmp_path / "site").exists()
+
+
+def reader(folder: Path, bits: int = 48) -> Path:
+    """A folder as `unplug export mark-reader` writes it, its file of no use."""
+    image, logits = tensor("image", 1, 3, 128, 128), tensor("bits", 1, bits, layout="NC")
+    dummy(folder, "mark-reader", IOSpec(inputs=(image,), outputs=(logits,)))
+    return folder / "mark-reader"
+
+
+def test_a_reader_of_marks_lies_beside_the_generator(page: Path, tmp_path: Path) -> None:
+    toy(tmp_path / "toy")
+    out, own = tmp_path / "site", reader(tmp_path)
+
+    def ran(*words: str) -> Any:
+        return CliRunner().invoke(main, ["page", str(tmp_path / "toy"), *words, "--out", str(out)])
+
+    key = ("--trust", str(tmp_path / "key.pub"))
+    for words, why in (
+        (("--mark-reader", str(tmp_path / "toy" / "canny")), "that reads marks of 48 bits"),
+        (("--mark-reader", str(reader(tmp_path / "short", 32))), "that reads marks of 48 bits"),
+        (("--mark-reader", str(tmp_path / "none")), "no such file"),
+        (("--mark-reader", str(own), *key), "runs nothing but signed bundles"),
+    ):
+        done = ran(*words)
+        assert done.exit_code == 2 and why in done.output and not out.exists(), done.output
+    assert ran("--mark-reader", str(own)).exit_code == 0
+    beside, name = out / "generator" / "mark-reader", "mark_reader.fp32.tflite"
+    assert sorted(path.name for path in beside.iterdir()) == ["card.json", name]
+    assert (beside / name).read_bytes() == (own / name).read_bytes()
+    assert json.loads((beside / "card.json").read_text())["file"] == name
+    assert ran().exit_code == 0 and not beside.exists()
+    (own / name).write_bytes(b"another")
+    done = ran("--mark-reader", str(own))
+    assert done.exit_code == 2 and name in done.output

@@ -158,7 +158,7 @@ def test_ctrl_c_ends_a_page_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     (tmp_path / "pipeline.json").write_text("{}")
-    monkeypatch.setattr("unplug.sdk.drawing.device.web_files", lambda _: {})
+    monkeypatch.setattr("unplug.sdk.drawing.device.web_files", lambda *_: {})
     monkeypatch.setattr("unplug.mobile_bench.serve_site", stopped)
     done = run(f"page {tmp_path}")
     assert (done.stdout, done.stderr) == ("stopped: the page is served no longer\n", "")

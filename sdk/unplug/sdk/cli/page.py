@@ -11,7 +11,7 @@ from unplug.core import InputError, seconds, temporary_folder
 
 from .base import Common, Outcome, command
 from .bundle import trust_of, trust_option
-from .options import PATH, FloatRange, out_option
+from .options import PATH, FloatRange, out_option, path_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import Guard
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     type=FloatRange(0.01, 24 * 60),
     help="How long to serve it (default: until Ctrl-C).",
 )
+@path_option(
+    "--mark-reader",
+    metavar="FOLDER",
+    help="What `unplug export mark-reader` wrote: the page reads each picture's public mark with it.",
+)
 @trust_option
 @out_option(
     "Instead: write a folder of static files, for any web server with https.", required=False
@@ -40,6 +45,7 @@ def page(
     files: Path | None,
     place: str | None,
     minutes: float | None,
+    mark_reader: Path | None,
     trusted: tuple[Path, ...],
     out: Path | None,
     common: Common,
@@ -56,6 +62,12 @@ def page(
     from unplug.mobile_bench import serve_site, write_site
     from unplug.sdk.drawing.device import web_files
 
+    if mark_reader is not None and trusted:
+        raise InputError(
+            "--mark-reader",
+            "with --trust the page runs nothing but signed bundles",
+            "Leave out --mark-reader, or --trust",
+        )
     if out is not None and (place or minutes):
         raise InputError(
             "--out",
@@ -71,7 +83,7 @@ def page(
         )
     with temporary_folder(".page.", None) as temporary:
         guard = None if trust is None else _guard(trust, files, temporary)
-        shown = {} if guard is not None else web_files(_generator(files))
+        shown = {} if guard is not None else web_files(_generator(files), mark_reader)
         count = len(shown) if guard is None or guard.bundle is None else 1
         value = {
             "files": count,

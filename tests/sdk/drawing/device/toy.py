@@ -71,6 +71,7 @@ TYPES = {
     "unet": "guided_unet",
     "decoder": "decoder",
     "plugins.canny": "plugin",
+    "mark-reader": "mark_reader",
 }
 
 

@@ -40,7 +40,8 @@ interface Card {
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-function json<T>(bytes: Uint8Array, name: string): T {
+/** A record; throws in the words of a user where there is none. */
+export function json<T>(bytes: Uint8Array, name: string): T {
   try {
     const value: unknown = JSON.parse(decoder.decode(bytes));
     if (typeof value === "object" && value !== null) return value as T;

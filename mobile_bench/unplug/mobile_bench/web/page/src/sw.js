@@ -21,12 +21,13 @@ async function keep(cache, key, response) {
   }
 }
 
-/** Forgets files next to a pipeline.json which it does not name any more. */
+/** Forgets files next to a pipeline.json, or to the card of a reader of marks, which it does not name any more. */
 async function prune(cache, address, text) {
   const folder = new URL(".", address).href;
+  const other = `${folder}mark-reader/`;
   for (const request of await cache.keys()) {
     const digest = new URL(request.url).searchParams.get("sha256");
-    if (request.url.startsWith(folder) && digest !== null && !text.includes(digest)) await cache.delete(request);
+    if (request.url.startsWith(folder) && !request.url.startsWith(other) && digest !== null && !text.includes(digest)) await cache.delete(request);
   }
 }
 
@@ -63,6 +64,6 @@ self.addEventListener("fetch", (event) => {
   const path = url.pathname.slice(scope.pathname.length);
   if (url.searchParams.has("sha256")) event.respondWith(kept(request, FILES));
   else if (path === "" || path === "index.html") event.respondWith(fresh(request, PAGE, scope.href));
-  else if (path.endsWith("pipeline.json")) event.respondWith(fresh(request, FILES, url.href));
+  else if (/(pipeline|mark-reader\/card)\.json$/.test(path)) event.respondWith(fresh(request, FILES, url.href));
   else if (/^(assets|runtimes)\//.test(path) || path === "icon.svg") event.respondWith(kept(request, PAGE));
 });

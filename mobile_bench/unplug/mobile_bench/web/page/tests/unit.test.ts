@@ -7,6 +7,7 @@ import { bundleOffer, digestInputs, unwrapped } from "../src/bundle";
 import { isEmpty, Loop, toPixels } from "../src/draw/loop";
 import { defaultsOf, packsOf, readPipeline, variantsFor } from "../src/draw/pipeline";
 import { choicesOf, hindrance, inWords, weight } from "../src/draw/session";
+import { readerJob } from "../src/draw/mark_reader";
 import { fromAddress, fromFiles, isGenerator, openGenerator, openPart, openVariants } from "../src/draw/source";
 import { marked } from "../src/studio/marked";
 import { line } from "../src/studio/pad";
@@ -459,4 +460,32 @@ test("a picture says that a model drew it, and its other chunks stay as they wer
   const text = new TextDecoder().decode(body);
   assert.ok(text.startsWith("iTXtXML:com.adobe.xmp\0\0\0\0\0") && text.includes("digitalsourcetype/trainedAlgorithmicMedia"));
   assert.throws(() => marked(end), /not a PNG/);
+});
+
+test("a reader of marks is one by its card", async () => {
+  const model = new TextEncoder().encode("reader");
+  const spec = (name: string, shape: number[], layout: string) => ({ name, shape, layout, dtype: "float32", range: null, colour: null });
+  const card = {
+    schema: "unplug-artifact/1", file: "reader.fp32.tflite", sha256: await sha256(model), target: "litert", precision: "fp32", model_type: "mark_reader", config: {},
+    iospec: { inputs: [spec("image", [1, 128, 128, 3], "NHWC")], outputs: [spec("bits", [1, 48], "NC")] },
+  }; // prettier-ignore
+  const found = (changed: object, file = model) =>
+    readerJob(fromFiles(new Map([["pipeline.json", new Blob([])], ["mark-reader/card.json", new Blob([JSON.stringify({ ...card, ...changed })])], ["mark-reader/reader.fp32.tflite", new Blob([file])]])));
+  assert.equal(await readerJob(fromFiles(new Map([["pipeline.json", new Blob([])]]))), null);
+  const job = await found({});
+  assert.deepEqual([job!.delegate, job!.runtime, new Uint8Array(await job!.model())], ["wasm", "litert-web", model]);
+  const wrong: [object, RegExp][] = [
+    [{ file: "../pipeline.json" }, /names no file/],
+    [{ file: "other.tflite" }, /other.tflite is missing/],
+    [{ sha256: 7 }, /names no file and its SHA-256/],
+    [{ sha256: "0".repeat(64) }, /was changed: it is not what its card says/],
+    [{ schema: "unplug-artifact/2" }, /is of schema/],
+    [{ model_type: "age" }, /reads no marks of 48 bits/],
+    [{ iospec: { ...card.iospec, outputs: [spec("bits", [1, 32], "NC")] } }, /reads no marks of 48 bits/],
+    [{ iospec: { ...card.iospec, inputs: [spec("image", [1, 3, 64, 64], "NCHW")] } }, /reads no marks of 48 bits/],
+  ];
+  for (const [changed, message] of wrong) await assert.rejects(found(changed), message, String(message));
+  await assert.rejects(found({}, new TextEncoder().encode("redaer")), /was changed/);
+  await assert.rejects(readerJob(fromFiles(new Map([["pipeline.json", new Blob([])], ["mark-reader/card.json", new Blob(["{"])]]))), /card.json is not valid JSON/);
+  await assert.rejects(readerJob(() => Promise.reject(new Error("too much"))), /too much/);
 });

@@ -3,6 +3,9 @@ import { sha256 } from "../sha256";
 import { MAX_PIPELINE_BYTES, type PartFile, partsOf, type Pipeline, PIPELINE, readPipeline, variantsFor } from "./pipeline";
 import type { Tokenizer } from "./tokenizer";
 
+/** A file that is not there, or not reached. */
+export class Missing extends Error {}
+
 /** Reads one file; throws where there is none, or where it is larger than `most`. */
 export type ReadFile = (path: string, most: number, sha256?: string) => Promise<Uint8Array<ArrayBuffer>>;
 
@@ -24,7 +27,7 @@ export function fromFiles(files: Map<string, Blob>): ReadFile {
   const top = pipelinePath(files.keys())?.slice(0, -PIPELINE.length) ?? "";
   return async (path, most) => {
     const file = files.get(top + path);
-    if (file === undefined) throw new Error(`${path} is missing; drop the whole folder that “unplug export” wrote.`);
+    if (file === undefined) throw new Missing(`${path} is missing; drop the whole folder that “unplug export” wrote.`);
     if (file.size > most) throw new Error(`${path} holds ${file.size} bytes where at most ${most} belong.`);
     return new Uint8Array(await file.arrayBuffer());
   };
@@ -39,8 +42,8 @@ export function fromAddress(address: string, base: string): ReadFile {
     // Under its hash a file never changes: the cache that works offline can keep it.
     if (digest !== undefined) url.searchParams.set("sha256", digest);
     const response = await fetch(url, digest === undefined ? { cache: "no-cache" } : {}).catch(() => null);
-    if (response === null) throw new Error(`${path} was not reached; look at the network and try again.`);
-    if (!response.ok || response.headers.get("content-type")?.includes("text/html")) throw new Error(`${path} is missing at ${root.pathname}.`);
+    if (response === null) throw new Missing(`${path} was not reached; look at the network and try again.`);
+    if (!response.ok || response.headers.get("content-type")?.includes("text/html")) throw new Missing(`${path} is missing at ${root.pathname}.`);
     return bounded(response, path, most);
   };
 }

@@ -10,6 +10,7 @@ import type { DeviceFacts } from "../types";
 import { byId, bytes, delegateName, el, message, runtimeName } from "../ui/dom";
 import { Seed, select, type Select, slider, type Slider } from "./fields";
 import { Guide } from "./guide";
+import { MarkLine } from "./mark_line";
 import { ideas } from "./prompts";
 import { type Made, record, timesTable } from "./record";
 import { type Kept, Shelf } from "./shelf";
@@ -29,6 +30,7 @@ export interface Embedded {
 
 export class Studio {
   private readonly stage: Stage;
+  private readonly markLine: MarkLine;
   private readonly seed: Seed;
   private readonly guide: Guide;
   private readonly variants: Variants;
@@ -62,7 +64,8 @@ export class Studio {
     const all = [null, ...Object.keys(pipeline.variants ?? {})].map((name) => defaultsOf(pipeline, name));
     this.choices = choicesOf(pipeline);
     this.stage = new Stage(pipeline);
-    this.seed = new Seed((seed) => !this.busy && this.stage.noise(seed));
+    this.markLine = new MarkLine(generator);
+    this.seed = new Seed((seed) => !this.busy && (this.markLine.clear(), this.stage.noise(seed)));
     this.guide = new Guide(pipeline, () => this.shown, () => undefined);
     this.variants = new Variants(pipeline, (defaults) => this.suit(defaults));
     this.shelf = new Shelf((kept) => !this.busy && this.put(kept));
@@ -114,7 +117,7 @@ export class Studio {
     ); // prettier-ignore
     const facts = el("details", { class: "numbers", id: "numbers", hidden: true }, el("summary", {}, "Where the time went"), this.times);
     const about = el("ul", { class: "notes soft small" }, ...notes.map((note) => el("li", {}, note)));
-    return el("div", { class: "studio" }, el("div", { class: "left" }, this.stage.element, this.save, this.shelf.element), el("div", { class: "right" }, form, facts, about));
+    return el("div", { class: "studio" }, el("div", { class: "left" }, this.stage.element, this.markLine.element, this.save, this.shelf.element), el("div", { class: "right" }, form, facts, about));
   }
 
   /** Enter draws; with Shift it is a new line. */
@@ -193,6 +196,7 @@ export class Studio {
     const session = (this.session ??= new Session(this.generator, this.files, this.threads));
     await session.open(order.steers.map(({ plugin }) => plugin), (part) => this.stage.opening(part));
     this.stage.begin();
+    this.markLine.clear();
     this.save.hidden = true;
     const [prompt, negative] = [this.prompt.value, this.negative.value];
     const found = await session.draw(order, this.previews.checked, (step) => this.stage.step(step));
@@ -213,6 +217,7 @@ export class Studio {
     this.shown = el("canvas", { width: side, height: side });
     this.shown.getContext("2d")!.putImageData(new ImageData(pixels, side, side), 0, 0);
     this.guide.refresh();
+    this.markLine.tell({ width: side, height: side, rgba: pixels });
     void this.offerFile(prompt);
   }
 
@@ -253,5 +258,6 @@ export class Studio {
   leave(): void {
     if (!this.busy) this.session?.close();
     if (!this.busy) this.session = null;
+    this.markLine.close();
   }
 }

@@ -372,6 +372,7 @@ def test_a_picture_says_whether_it_carries_the_public_mark(
         second <- text #mark
         click .shelf li:last-child button
         until carries our public mark
+        open
         offline true
         open
         {draws}

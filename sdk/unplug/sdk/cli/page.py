@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @path_option(
     "--mark-reader",
     metavar="FOLDER",
-    help="What `unplug export mark-reader` wrote: the page reads each picture's public mark with it.",
+    help="A folder of `unplug export mark-reader`: the page reads each picture's public mark with it.",
 )
 @trust_option
 @out_option(

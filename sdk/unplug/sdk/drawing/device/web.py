@@ -14,8 +14,8 @@ from .pipeline import PIPELINE, load_pipeline, open_files
 from .variants import read_variant
 
 TARGETS = ("litert", "onnx")
-MARK_READER, CARD = "mark-reader", "card.json"
-"""The folder of what reads marks, and its card there, where the page looks for it."""
+READER_FOLDER, CARD = "mark-reader", "card.json"
+"""The folder of the mark reader, and its card there, where the page looks for it."""
 
 
 def web_files(folder: Path, mark_reader: Path | None = None) -> dict[str, Path]:
@@ -73,7 +73,7 @@ def _reader_files(folder: Path) -> dict[str, Path]:
             f"it holds no LiteRT and no ONNX file that reads marks of {BITS} bits",
             "Give what `unplug export mark-reader --to litert,onnx` wrote",
         )
-    # Browsers read it on a processor, which is no faster with fp16.
+    # Browsers read it on a processor, which turns fp16 weights into fp32 again in every run.
     first = min(fits, key=lambda item: (item.card.precision != "fp32", item.card.target))
     own = {CARD: card_path(first.path), first.path.name: first.path}
-    return {f"{MARK_READER}/{name}": path for name, path in own.items()}
+    return {f"{READER_FOLDER}/{name}": path for name, path in own.items()}

@@ -11,7 +11,7 @@ export class MarkLine {
   readonly element = el("p", { class: "soft small", id: "mark", role: "status", hidden: true });
   private readonly model = new OpenModel();
   private job: Promise<Job | null> | null = null;
-  /** Of the picture that is shown: what is said of an earlier one comes too late. */
+  /** Counts the pictures shown: an answer about an earlier one comes too late. */
   private turn = 0;
   private last: Promise<void> = Promise.resolve();
 

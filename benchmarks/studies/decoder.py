@@ -64,13 +64,13 @@ def _keep(part: str, head: Sequence[str], rows: Sequence[Sequence[str]], **facts
     others = [table for table in told["tables"] if table["part"] != part]
     made = {
         "part": part,
-        "command": f"python -m benchmarks.studies.decoder {part}",
-        "commit": git_revision(),
         "head": list(head),
         "rows": [list(row) for row in rows],
         **facts,
     }
-    write_json(OUT, {"tables": sorted([*others, made], key=lambda table: str(table["part"]))})
+    tables = sorted([*others, made], key=lambda table: str(table["part"]))
+    command = "python -m benchmarks.studies.decoder files|mark|quality|speed"
+    write_json(OUT, {"command": command, "commit": git_revision(), "tables": tables})
     for row in [head, *rows]:
         print(" | ".join(row))
 

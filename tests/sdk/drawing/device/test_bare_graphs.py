@@ -4,6 +4,7 @@ torch draws, and what they cannot draw is said.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from unplug.core import CheckpointError, ConversionError, InputError
 from unplug.export import psnr_db
 from unplug.plugins.shipped_files import shipped_place
 from unplug.sdk import Steering, generate
-from unplug.sdk.drawing.device import fill, strip
+from unplug.sdk.drawing.device import GeneratorSource, fill, misfit, strip
+from unplug.sdk.drawing.diffusion import shipped_folder
 from unplug.sdk.generating import Generated
 
 PROMPT = "an adult, smiling, glasses"
@@ -141,6 +143,16 @@ def test_small_is_drawn_as_by_torch() -> None:
 def test_what_torch_alone_can_draw_is_said(order: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
         generate(PROMPT, engine="device", show=False, **order)
+
+
+def test_latents_of_another_scale_are_not_drawn_by_the_graph_of_small_s(tmp_path: Path) -> None:
+    """The scale is a constant of the graph, and no weight that could be filled in."""
+    base = shutil.copytree(shipped_folder("small"), tmp_path / "base")
+    source = GeneratorSource(name="x", folder=base, guidance=2.5)
+    assert misfit(source) is None
+    path = base / "vae/config.json"
+    path.write_text(path.read_text().replace("0.43346571922302246", "0.5"))
+    assert "scaling_factor" in str(misfit(source))
 
 
 @pytest.mark.nightly

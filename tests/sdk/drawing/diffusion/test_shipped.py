@@ -41,7 +41,7 @@ from unplug.sdk.drawing.diffusion.small import diffusers
 from unplug.sdk.learning.data import Dataset, captions_of, load_dataset
 from unplug.sdk.learning.faces.colours import COLOURS, HAIR, SKIN
 
-MAX_BYTES = 45e6
+MAX_BYTES = 47e6
 PLUGINS, STUDENTS = ("face_landmark", "canny", "depth"), ("four-steps", "two-steps")
 FACES, STEPS = 4, 8
 needs_landmarker = pytest.mark.skipif(

@@ -78,7 +78,14 @@ def _keep(part: str, head: Sequence[str], rows: Sequence[Sequence[str]], **facts
     }
     tables = sorted([*others, made], key=lambda table: str(table["part"]))
     command = "python -m benchmarks.studies.decoder files|mark|quality|speed"
-    write_json(OUT, {"command": command, "commit": git_revision().removesuffix("-dirty"), "tables": tables})
+    write_json(
+        OUT,
+        {
+            "command": command,
+            "commit": str(git_revision()).removesuffix("-dirty"),
+            "tables": tables,
+        },
+    )
     for row in [head, *rows]:
         print(" | ".join(row))
 

@@ -72,6 +72,7 @@ def decoder(
 
     The state is saved every two minutes and at Ctrl-C: run the same command again and it goes on.
     """
+    from unplug.sdk.drawing.device import read_key
     from unplug.sdk.drawing.diffusion import (
         DecoderRecipe,
         image_size_of,
@@ -81,6 +82,8 @@ def decoder(
     from unplug.sdk.learning.data import load_dataset, make_split
 
     recipe = DecoderRecipe(**given(DecoderRecipe, options))
+    if mark is not None and mark.exists():
+        read_key(mark)  # refused before torch loads a base
     base = load_base(base_name, device=common.device)
     dataset = load_dataset(spec, image_size_of(base), on_bad=on_bad, show=common.show)
     split = make_split(dataset, seed=common.seed, validation=0.02, test=0.02)

@@ -19,8 +19,8 @@ def race(
     Args:
         files: name to path, of one target.
         target: litert or onnx.
-        threads: the runtime's.
-        shape: of the one input.
+        threads: the runtime's CPU threads.
+        shape: the dimensions of the one input, whose numbers are drawn.
         rounds: runs of each that count.
     """
     opened = {

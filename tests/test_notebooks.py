@@ -94,7 +94,7 @@ def test_what_a_plugin_draws_is_drawn_by_files_too(
     assert {row[0].split(".")[0] for row in parity} == {
         "text_encoder",
         "guided_unet",
-        "decoder",
+        "quick_decoder",
         "plugin",
     }
     assert all("pass" in row for row in parity)

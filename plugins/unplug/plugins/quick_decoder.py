@@ -93,9 +93,10 @@ class QuickDecoder(nn.Module):
     def forward(self, z_BChw: Tensor) -> tuple[Tensor]:
         """Images (B, 3, H, W) in [0, 1] of scaled latents, as the last step of denoising leaves them."""
         z_BChw = z_BChw / self.config["scaling_factor"] + self.config["shift_factor"]
-        shown_BCHW = torch.relu(self.decode(z_BChw) / 2 + 0.5)
-        # as in `BaseDecoder`: a clamp has no kernel in LiteRT's GPU delegate
-        return (shown_BCHW - torch.relu(shown_BCHW - 1),)
+        shown_BCHW = self.decode(z_BChw) / 2 + 0.5
+        # LiteRT's GPU delegate has no kernel of a clamp, nor of a transposed convolution that a ReLU
+        # follows: its converter makes the two one
+        return (torch.relu(shown_BCHW - torch.relu(shown_BCHW - 1)),)
 
     @property
     def iospec(self) -> IOSpec:

@@ -19,22 +19,25 @@ from .vae import to_image, to_pixels
 
 Weather = Literal["none", "jpeg", "half", "crop", "light", "noise", "all"]
 WEATHERS: tuple[Weather, ...] = get_args(Weather)
-LEAST_CROP, LEAST_SIDE, LEAST_QUALITY = 0.78, 0.45, 50
-LIGHT, NOISE = 0.3, 0.06
+LEAST_CROP, LEAST_SIDE, LEAST_QUALITY = 0.75, 0.45, 50
+LIGHT, NOISE = 0.4, 0.06
+MOVED = 0.5
+"""How often a crop comes before a weather that is none: nothing is where it was drawn."""
 
 
 def weathered(
     image_BCHW: Tensor, generator: torch.Generator, kind: Weather | None = None
 ) -> Tensor:
-    """Pictures after what happens to pictures, resized back: JPEG, fewer pixels, a crop, more or less
-    light, noise.
+    """Pictures after what happens to pictures: JPEG, fewer pixels, a crop, more or less light, noise.
 
-    JPEG has no gradient; what it changes is added as a constant.
+    A crop is laid as the detector lays it: about as large as it was, what is missing mirrored. JPEG
+    has no gradient; what it changes is added as a constant.
 
     Args:
         image_BCHW: pictures in [-1, 1].
         generator: draws how much.
-        kind: the change; None draws one, and "all" is a crop, light and JPEG.
+        kind: the change; None draws one, and in `MOVED` of all draws a crop before it. "all" is a
+            crop, light and JPEG.
 
     Returns:
         The same shape.
@@ -43,18 +46,23 @@ def weathered(
     def between(low: float, high: float) -> float:
         return low + (high - low) * float(torch.rand((), generator=generator))
 
-    side = image_BCHW.shape[-1]
+    side, moved = image_BCHW.shape[-1], kind in ("crop", "all")
     if kind is None:
         kind = WEATHERS[int(torch.randint(len(WEATHERS), (1,), generator=generator))]
-    if kind in ("crop", "all"):
+        moved = kind in ("crop", "all") or between(0.0, 1.0) < MOVED
+    if moved:
         kept = round(between(LEAST_CROP, 1.0) * side)
         y, x = (int(torch.randint(side - kept + 1, (1,), generator=generator)) for _ in "yx")
-        image_BCHW = resized(image_BCHW[..., y : y + kept, x : x + kept], side)
+        shown = min(side, round(between(0.9, 1.12) * kept))
+        image_BCHW = resized(image_BCHW[..., y : y + kept, x : x + kept], shown)
+        low = (side - shown) // 2
+        around = (low, side - shown - low, low, side - shown - low)
+        image_BCHW = functional.pad(image_BCHW, around, mode="reflect")
     if kind == "half":
         image_BCHW = resized(resized(image_BCHW, round(between(LEAST_SIDE, 0.8) * side)), side)
     if kind in ("light", "all"):
-        gain, shift = between(1 - LIGHT, 1 + LIGHT), between(-LIGHT, LIGHT)
-        image_BCHW = (image_BCHW * gain + shift).clamp(-1, 1)
+        light, contrast = between(1 - LIGHT, 1 + LIGHT), between(0.8, 1.2)
+        image_BCHW = (((image_BCHW + 1) * light - 1).clamp(-1, 1) * contrast).clamp(-1, 1)
     if kind == "noise":
         noise = torch.randn(image_BCHW.shape, generator=generator).to(image_BCHW)
         image_BCHW = image_BCHW + between(0.0, NOISE) * noise

@@ -1,0 +1,1 @@
+"""What a quick decoder costs a picture, and what its mark survives."""

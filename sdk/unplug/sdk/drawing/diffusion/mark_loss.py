@@ -95,7 +95,7 @@ class MarkLoss(nn.Module):
         reader: a `MarkReader`, frozen.
         side: pixels of the pictures that it looks at.
         key_K: bits, 0 or 1.
-        weather: changes a batch of pictures, see `weathered`.
+        weather: changes a picture, see `weathered`.
 
     Reference:
         Fernandez et al., The Stable Signature, 2023, section 4.2.
@@ -116,7 +116,8 @@ class MarkLoss(nn.Module):
     def forward(self, image_BCHW: Tensor, generator: torch.Generator) -> Tensor:
         """The mean loss of pictures in about [-1, 1]."""
         reader, key_K, weather = self.frozen
-        seen_BCHW = weather(image_BCHW.clamp(-1, 1), generator)
+        each = image_BCHW.clamp(-1, 1).split(1)
+        seen_BCHW = torch.cat([weather(one_1CHW, generator) for one_1CHW in each])
         seen_BCHW = resized(seen_BCHW, self.side) if seen_BCHW.shape[-1] != self.side else seen_BCHW
         logits_BK = reader.to(seen_BCHW)(seen_BCHW / 2 + 0.5)["bits"]
         wanted_BK = key_K.to(logits_BK).expand_as(logits_BK)

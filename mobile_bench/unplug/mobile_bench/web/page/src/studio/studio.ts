@@ -20,6 +20,7 @@ import { Variants } from "./variants";
 /** Bases with fewer tokens know few words: one that must be spelled was never learned. */
 const FEW_TOKENS = 8192;
 const MOST_STEPS = 50;
+const SAVED = "A saved picture says in its metadata (XMP) that a model drew it. That is not signed.";
 
 /** What a page around this one hears of a picture, as the event "unplug-drawn" of the document. */
 export interface Embedded {
@@ -116,7 +117,7 @@ export class Studio {
       words, this.variants.element, el("div", { class: "go" }, this.seed.element, this.go), this.wrong, this.guide.element, settings,
     ); // prettier-ignore
     const facts = el("details", { class: "numbers", id: "numbers", hidden: true }, el("summary", {}, "Where the time went"), this.times);
-    const about = el("ul", { class: "notes soft small" }, ...notes.map((note) => el("li", {}, note)));
+    const about = el("ul", { class: "notes soft small" }, ...[...notes, SAVED].map((note) => el("li", {}, note)));
     return el("div", { class: "studio" }, el("div", { class: "left" }, this.stage.element, this.markLine.element, this.save, this.shelf.element), el("div", { class: "right" }, form, facts, about));
   }
 

@@ -110,6 +110,7 @@ class DrawTest : OnPhone() {
             settle(300)
             assertNull(state.line)
             val wanted = Picture(side, side, wanted(case["decoded"].bytes))
+            assertTrue("the file says what made it", "trainedAlgorithmicMedia" in state.finished.readText(Charsets.ISO_8859_1))
             val found = BitmapFactory.decodeFile(state.finished.path).whole()
             val apart = wanted.pixels.indices.maxOf { abs((wanted.pixels[it].toInt() and 255) - (found.pixels[it].toInt() and 255)) }
             println("the app's picture of '%.20s', %d pixels wide: at most %d of 255 from Python's".format(case["prompt"].string, side, apart))

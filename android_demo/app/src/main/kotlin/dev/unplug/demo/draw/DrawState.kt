@@ -8,6 +8,7 @@ import ai.unplug.core.draw.Order
 import ai.unplug.core.draw.Pipeline
 import ai.unplug.core.picture.Picture
 import ai.unplug.core.picture.centreSquare
+import ai.unplug.core.picture.madeByModel
 import ai.unplug.core.picture.toPicture
 import android.graphics.Bitmap
 import android.graphics.BitmapFactory
@@ -134,7 +135,7 @@ class DrawState(
         val new = File(finished.parentFile, "drawn.new")
         try {
             // In memory first: where a stream fails, compress returns false and says nothing of why.
-            new.writeBytes(ByteArrayOutputStream().also { bitmap.compress(Bitmap.CompressFormat.PNG, 100, it) }.toByteArray())
+            new.writeBytes(madeByModel(ByteArrayOutputStream().also { bitmap.compress(Bitmap.CompressFormat.PNG, 100, it) }.toByteArray()))
             if (!new.renameTo(finished)) throw IOException("the picture cannot be kept")
         } finally {
             new.delete()

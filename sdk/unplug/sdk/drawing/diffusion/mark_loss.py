@@ -19,7 +19,7 @@ from .vae import to_image, to_pixels
 
 Weather = Literal["none", "jpeg", "half", "crop", "light", "noise", "all"]
 WEATHERS: tuple[Weather, ...] = get_args(Weather)
-LEAST_CROP, LEAST_SIDE, LEAST_QUALITY = 0.75, 0.45, 50
+LEAST_CROP, LEAST_SIDE, LEAST_QUALITY = 0.75, 0.45, 65
 LIGHT, NOISE = 0.4, 0.06
 MOVED = 0.5
 """How often a crop comes before a weather that is none: nothing is where it was drawn."""

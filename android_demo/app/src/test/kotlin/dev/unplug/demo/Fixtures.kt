@@ -95,7 +95,7 @@ fun generatorZip(
     root: File = Vectors.file("app/generator"),
     more: Map<String, ByteArray> = emptyMap(),
 ): File {
-    val files = root.walk().filter { it.isFile && (it.name == "pipeline.json" || it.extension in listOf("onnx", "lora")) }
+    val files = root.walk().filter { it.isFile && (it.name == "pipeline.json" || it.parentFile?.name == "mark-reader" || it.extension in listOf("onnx", "lora")) }
     return File(app.cacheDir, "tiny.zip").apply { writeBytes(zipOf((files.associate { it.relativeTo(root).path to it.readBytes() } + more).mapKeys { "tiny/${it.key}" })) }
 }
 

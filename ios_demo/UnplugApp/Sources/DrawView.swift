@@ -85,6 +85,7 @@ struct DrawView: View {
       Button("Stop", role: .cancel) { screen.stop() }
     case .drawn(let picture):
       PictureView(picture: picture, label: "The drawn picture: \(screen.prompt)")
+      if let mark = screen.mark { Text(mark).font(.footnote) }
       Button("Draw again") { Task { await screen.draw() } }
     case .stopped:
       Text("Stopped.")

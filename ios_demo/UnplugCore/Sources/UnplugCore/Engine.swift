@@ -20,6 +20,11 @@ public protocol Opener: Sendable {
   func open(_ file: URL, iospec: IOSpec, delegate: String, threads: Int) throws -> any Engine
 }
 
+extension Opener {
+  /// The delegate of small networks.
+  var processor: String { delegates.contains("cpu") ? "cpu" : delegates[0] }
+}
+
 extension Engine {
   /// Runs with images channels first, whatever axes the file has.
   public func runChannelsFirst(_ inputs: Tensors) throws -> Tensors {

@@ -235,6 +235,8 @@ public struct Pipeline: Sendable {
 public struct Generator: Sendable {
   public let folder: URL
   public let pipeline: Pipeline
+  /// Readers of marks that were signed with it.
+  let marks: [ExactText: Data]?
 
   /// - Parameter signed: its bundle, where somebody signed it: then what it holds is what was signed.
   public init(_ folder: URL, _ signed: Verified? = nil) throws {
@@ -243,12 +245,13 @@ public struct Generator: Sendable {
       throw Failure(folder.lastPathComponent, "it has no pipeline.json", "Give a folder that unplug export wrote")
     }
     (self.folder, pipeline) = (folder, try Pipeline(data))
+    marks = signed?.files.filter { $0.key.hasPrefix("\(Mark.folder)/") }
   }
 
   /// The place of one file, which is the one that pipeline.json says; a folder (`.mlpackage`) is digested file by file.
   public func checked(_ file: PartFile) throws -> URL {
     let place = folder.appendingPathComponent(file.file)
-    let wrong = Failure(file.file, "it is missing, or another file than pipeline.json says", "Do not use this folder")
+    let wrong = Failure(file.file, "it is missing, or another file than its record says", "Do not use this folder")
     let facts = try? FileManager.default.attributesOfItem(atPath: place.path)
     switch facts?[.type] as? FileAttributeType {
     case .typeRegular?:

@@ -49,7 +49,8 @@ struct HeadFiles: Sendable {
   fileprivate static func trunk(_ card: Json) -> String { card["target"] == .text("coreml") ? "trunk.mlpackage" : "trunk.onnx" }
 }
 
-private func opener(_ card: Json, _ openers: [any Opener]) -> (any Opener)? {
+/// The runtime that takes an exported file, by its card.
+func opener(_ card: Json, _ openers: [any Opener]) -> (any Opener)? {
   let runtimes = ["coreml": "coreml-app", "onnx": "onnx-app"]
   return openers.first { $0.runtime == runtimes[card["target"]?.string ?? ""] }
 }
@@ -87,9 +88,7 @@ struct PlacedHead: Sendable {
     let input = trunk.iospec.inputs[0]
     let size = input.axis("H")
     let shown = try frame.map { try picture.onlyFace(faces, size: size, frame: $0) } ?? picture.square(size)
-    let delegates = trunk.opener.delegates
-    let delegate = delegates.contains("cpu") ? "cpu" : delegates[0]
-    let engine = try trunk.opener.open(trunk.file, iospec: trunk.iospec, delegate: delegate, threads: 2)
+    let engine = try trunk.opener.open(trunk.file, iospec: trunk.iospec, delegate: trunk.opener.processor, threads: 2)
     let found = try engine.runChannelsFirst([input.name: .floats(conditionInput(shown, range: input.range ?? [0, 1]))])
     return (found["features"]?.floats ?? []).map(Double.init)
   }

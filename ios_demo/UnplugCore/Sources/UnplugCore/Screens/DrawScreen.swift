@@ -29,6 +29,18 @@ public actor Painter {
       seen(.step(step.done, step.steps))
     }
   }
+
+  /// What a reader of marks in the base's folder says of a picture; nothing where it has none.
+  func mark(_ picture: Picture, _ generator: Generator, _ openers: [any Opener]) -> String? {
+    guard FileManager.default.fileExists(atPath: generator.folder.appendingPathComponent(Mark.folder).path) else { return nil }
+    do {
+      let reader = try engines[Mark.folder] ?? generator.markReader(openers)
+      engines[Mark.folder] = reader
+      let agree = try Mark.read(picture, reader)
+      guard Mark.chance(agree) <= Mark.threshold else { return "No public mark was found, which proves nothing." }
+      return "This picture carries our public mark: \(agree) of \(Mark.bits) bits."
+    } catch { return "The mark was not read: \(line(of: error))" }
+  }
 }
 
 public struct DrawChoice: Hashable, Sendable, CustomStringConvertible {
@@ -76,6 +88,8 @@ public final class DrawScreen {
   public private(set) var origin: String?
   /// Packs that the words switched on, words that the base has to spell, and whether it read only the beginning.
   public private(set) var hint: String?
+  /// Whether the drawn picture carries the public mark, where a reader of marks lies with the base.
+  public private(set) var mark: String?
   public var prompt = ""
   public var seed = "0"
   public var steps = 6
@@ -95,7 +109,7 @@ public final class DrawScreen {
   private let painter = Painter()
   private let store: TrustStore?
   private let now: () -> Int
-  private var task: Task<Drawn, any Error>?
+  private var task: Task<(Picture, String?), any Error>?
 
   /// - Parameters:
   ///   - memory: the keys that the app trusts; without it nothing opens that is signed.
@@ -209,14 +223,16 @@ public final class DrawScreen {
       }
       hint = try told(order.prompt, generator.pipeline)
       state = .drawing(nil)
-      let (painter, seen) = (self.painter, AsyncStream.makeStream(of: DrawStep.self))
+      let (painter, openers, seen) = (self.painter, self.openers, AsyncStream.makeStream(of: DrawStep.self))
       let task = Task {
         defer { seen.continuation.finish() }
-        return try await painter.draw(generator, order, choice, opener) { seen.continuation.yield($0) }
+        let drawn = try await painter.draw(generator, order, choice, opener) { seen.continuation.yield($0) }
+        return (drawn.picture, await painter.mark(drawn.picture, generator, openers))
       }
       self.task = task
       for await step in seen.stream { state = .drawing(step) }
-      state = .drawn(try await task.value.picture)
+      let (picture, said) = try await task.value
+      (state, mark) = (.drawn(picture), said)
     } catch is CancellationError { state = .stopped } catch { state = .failed(line(of: error)) }
   }
 

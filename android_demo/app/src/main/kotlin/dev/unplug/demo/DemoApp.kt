@@ -15,7 +15,7 @@ import java.time.Instant
 /** What all screens share. */
 class DemoApp : Application() {
     val work = Work()
-    val engines = Engines()
+    var engines = Engines()
     val shelf by lazy { Shelf(File(filesDir, "bundles"), ::asset) { now() } }
     val heads by lazy { HeadShelf(File(filesDir, "head")) }
     val generators by lazy { GeneratorShelf(File(filesDir, "generator"), shelf) }

@@ -1,10 +1,15 @@
 package dev.unplug.demo
 
+import ai.unplug.core.Engine
+import ai.unplug.core.EngineNames
+import ai.unplug.core.FloatTensor
 import ai.unplug.core.Json
+import ai.unplug.core.Tensor
 import ai.unplug.core.draw.Order
 import ai.unplug.core.draw.Solver
 import ai.unplug.core.draw.Steer
 import ai.unplug.core.picture.Picture
+import ai.unplug.core.sha256
 import android.graphics.Bitmap
 import android.graphics.BitmapFactory
 import android.graphics.Canvas
@@ -18,6 +23,8 @@ import dev.unplug.demo.age.whole
 import dev.unplug.demo.draw.DrawActivity
 import dev.unplug.demo.draw.DrawState
 import dev.unplug.demo.draw.SketchView
+import dev.unplug.demo.engine.Engines
+import dev.unplug.demo.engine.Runs
 import org.junit.Assert.assertArrayEquals
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
@@ -153,6 +160,50 @@ class DrawTest : OnPhone() {
         assertEquals(android.content.Intent.ACTION_CHOOSER, again.started().action)
     }
 
+    @Test
+    fun `a reader of marks with the generator says what a picture carries`() {
+        settleIn(generator = false)
+        app.engines = Marked
+        val (name, own) = "mark-reader/mark_reader.fp32.onnx" to ByteArray(9)
+        val card =
+            """{"target": "onnx", "precision": "fp32", "file": "mark_reader.fp32.onnx", "sha256": "${sha256(own)}", "bytes": 9,
+            "model_type": "mark_reader", "config": {}, "checkpoint_sha256": "", "iospec": {
+            "inputs": [{"name": "image", "shape": [1, 3, 128, 128], "layout": "NCHW"}], "outputs": [{"name": "bits", "shape": [1, 48], "layout": "NC"}]}}"""
+        app.generators.take(generatorZip(more = mapOf(name to own, "$name.json" to card.toByteArray())))
+        val state = state()
+        state.draw(Order("a child"))
+        settle()
+        assertTrue(state.said, state.said.endsWith(" s\nThe mark was not read: Picture: it has 16x16 pixels. A mark is read from 64 pixels a side on."))
+
+        fun told(light: Int) = state.markIn(Picture(64, 64, ByteArray(3 * 64 * 64) { light.toByte() }), app.generators.open())
+        assertEquals("This picture carries our public mark: 48 of 48 bits.", told(255))
+        assertEquals("No public mark was found, which proves nothing.", told(0))
+        File(app.filesDir, "generator/$name").writeBytes(ByteArray(8))
+        assertEquals("The mark was not read: Mark-reader/mark_reader.fp32.onnx: it is another file than its card says. Export it again.", told(255))
+        app.generators.take(generatorZip())
+        assertNull(told(255))
+    }
+
+    /** Its reader sees the public key in a light picture, and zeros in a black one. */
+    private object Marked : Engines() {
+        override fun open(
+            way: Runs,
+            what: String,
+            bytes: ByteArray,
+            threads: Int,
+        ) = if ("mark" in what) reader else super.open(way, what, bytes, threads)
+
+        private val reader =
+            object : Engine {
+                override val names = EngineNames(listOf("image"), listOf("bits"))
+
+                override fun run(inputs: Map<String, Tensor>) =
+                    (inputs.getValue("image") as FloatTensor).values[0].let { light ->
+                        mapOf("bits" to FloatTensor(listOf(1, 48), FloatArray(48) { light * (0xdb7b91574e94 shr (47 - it) and 1) }))
+                    }
+            }
+    }
+
     private fun touch(
         view: View,
         vararg places: Pair<Float, Float>,
@@ -232,7 +283,7 @@ class DrawTest : OnPhone() {
         val state = state()
         state.draw(Order("a child"))
         settle()
-        assertEquals("Decoder/decoder.fp32.onnx: it is another file than pipeline.json says. Export the base again.", state.line)
+        assertEquals("Decoder/decoder.fp32.onnx: it is another file than pipeline.json says. Export it again.", state.line)
     }
 
     @Test

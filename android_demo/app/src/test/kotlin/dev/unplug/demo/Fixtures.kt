@@ -91,9 +91,12 @@ fun headFiles(head: String = "start"): Map<String, ByteArray> =
         .map { (name, file) -> "phone/$name" to Vectors.file("head/$file").readBytes() }
         .toMap()
 
-fun generatorZip(root: File = Vectors.file("app/generator")): File {
-    val files = root.walk().filter { it.isFile && (it.name == "pipeline.json" || it.extension in listOf("onnx", "lora")) }
-    return File(app.cacheDir, "tiny.zip").apply { writeBytes(zipOf(files.associate { "tiny/${it.relativeTo(root).path}" to it.readBytes() })) }
+fun generatorZip(
+    root: File = Vectors.file("app/generator"),
+    more: Map<String, ByteArray> = emptyMap(),
+): File {
+    val files = root.walk().filter { it.isFile && (it.name == "pipeline.json" || it.parentFile?.name == "mark-reader" || it.extension in listOf("onnx", "lora")) }
+    return File(app.cacheDir, "tiny.zip").apply { writeBytes(zipOf((files.associate { it.relativeTo(root).path to it.readBytes() } + more).mapKeys { "tiny/${it.key}" })) }
 }
 
 /** The tiny generator as its publisher signed it. */

@@ -4,6 +4,7 @@ import ai.unplug.core.DataError
 import ai.unplug.core.draw.Drawn
 import ai.unplug.core.draw.Generator
 import ai.unplug.core.draw.GeneratorFolder
+import ai.unplug.core.draw.Mark
 import ai.unplug.core.draw.Order
 import ai.unplug.core.draw.Pipeline
 import ai.unplug.core.picture.Picture
@@ -74,7 +75,7 @@ class DrawState(
             app.work.run({ running -> draw(order, running) }) { result ->
                 running = null
                 progress = null
-                result.fold({ shown(order, it, (System.nanoTime() - begun) / 1e9) }, ::failed)
+                result.fold({ (drawn, mark) -> shown(order, drawn, mark, (System.nanoTime() - begun) / 1e9) }, ::failed)
                 changed()
             }
         changed()
@@ -104,7 +105,7 @@ class DrawState(
     private fun draw(
         order: Order,
         running: Running,
-    ): Drawn {
+    ): Pair<Drawn, String?> {
         val folder = app.generators.open()
         Generator(folder.pipeline, folder::variant) { part -> open(folder, part) }.use { generator ->
             val every = ((order.steps ?: folder.pipeline.defaultsOf(order.variant).steps) + PREVIEWS - 1) / PREVIEWS
@@ -115,9 +116,21 @@ class DrawState(
                     app.work.tell { stepped(step.done, step.steps, preview) }
                 }
             keep(drawn.picture.bitmap())
-            return drawn
+            return drawn to markIn(drawn.picture, folder)
         }
     }
+
+    /** What a reader of marks among the generator's files says of a picture; null where there is none. */
+    fun markIn(
+        picture: Picture,
+        folder: GeneratorFolder,
+    ): String? =
+        runCatching {
+            folder.markReaders()?.let(app.engines::choose)?.let { (file, way) ->
+                val agree = app.engines.open(way, file.path, folder.file(file).readBytes()).use { Mark.read(picture, it, file.iospec) }
+                if (Mark.isMarked(agree)) app.getString(R.string.draw_marked, agree, Mark.BITS) else app.getString(R.string.draw_unmarked)
+            }
+        }.getOrElse { app.getString(R.string.draw_mark_unread, app.line(it)) }
 
     private fun open(
         folder: GeneratorFolder,
@@ -157,12 +170,13 @@ class DrawState(
     private fun shown(
         order: Order,
         drawn: Drawn,
+        mark: String?,
         seconds: Double,
     ) {
         picture = drawn.picture.bitmap()
         val plain = app.getString(R.string.draw_done, order.seed.toString(), order.steps ?: 0, seconds.digits(1))
         val done = if (drawn.packs.isEmpty()) plain else app.getString(R.string.draw_with_packs, plain, drawn.packs.joinToString())
-        said = if (drawn.prompt.cut) app.getString(R.string.draw_cut, done) else done
+        said = listOfNotNull(if (drawn.prompt.cut) app.getString(R.string.draw_cut, done) else done, mark).joinToString("\n")
     }
 
     private fun failed(error: Throwable) {

@@ -122,7 +122,8 @@ class GeneratorShelf(
         for (entry in archive.entries()) {
             if (entry.isDirectory || !entry.name.startsWith(root)) continue
             val name = entry.name.removePrefix(root)
-            if (name != Pipeline.FILE && name !in papers && SUFFIXES.none(name::endsWith)) continue
+            val card = name.startsWith("${GeneratorFolder.MARK_READER}/") && name.endsWith(".json")
+            if (name != Pipeline.FILE && name !in papers && !card && SUFFIXES.none(name::endsWith)) continue
             left = copy(archive, entry, inside(target, name), left)
         }
     }

@@ -28,6 +28,7 @@ public data class Artifact(
     val flops: Long?,
 )
 
+private const val MAX_CARD = 1L shl 20
 private val CARD =
     setOf(
         "schema", "target", "precision", "file", "sha256", "bytes", "model_type", "iospec", "config", "checkpoint_sha256",
@@ -62,6 +63,24 @@ internal fun artifactOf(
         flops = if (fields.has("flops")) fields.whole("flops") else null,
     )
 }
+
+/**
+ * Files with a card each, as their cards say.
+ *
+ * @param fix how to get better ones.
+ * @throws DataError a card is broken, or of another file.
+ */
+internal fun artifactsIn(
+    source: Source,
+    fix: String,
+): List<Artifact> =
+    source.sizes.keys.filter { it.endsWith(".json") && it.removeSuffix(".json") in source.sizes }.sorted().map {
+        try {
+            artifactOf(Json.parse(source.whole(it, MAX_CARD)), it.removeSuffix(".json"), null)
+        } catch (error: JsonError) {
+            throw DataError(it, "it is not strict JSON (${error.message})", fix)
+        }
+    }
 
 /**
  * A bundle that was verified and whose parts are about one model.

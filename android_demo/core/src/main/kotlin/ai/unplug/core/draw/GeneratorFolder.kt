@@ -2,7 +2,10 @@ package ai.unplug.core.draw
 
 import ai.unplug.core.DataError
 import ai.unplug.core.InputError
+import ai.unplug.core.bundle.Artifact
+import ai.unplug.core.bundle.Source
 import ai.unplug.core.bundle.Verified
+import ai.unplug.core.bundle.artifactsIn
 import ai.unplug.core.hex
 import java.io.File
 import java.nio.file.Files
@@ -60,18 +63,30 @@ public class GeneratorFolder(
         return item.rows(checked(item.file, item.bytes, item.sha256).readBytes())
     }
 
+    /** Readers of marks that `unplug export mark-reader` wrote into its folder [MARK_READER], as their cards say; null without that folder. */
+    public fun markReaders(): List<Artifact>? {
+        val place = File(folder, MARK_READER)
+        if (!place.isDirectory) return null
+        val found = artifactsIn(Source.at(place), "Export mark-reader again").map { it.copy(path = "$MARK_READER/${it.path}") }
+        return found.filter { it.modelType == "mark_reader" && it.bytes <= MAX_READER && (signed == null || signed.files[it.path] == it.sha256) }
+    }
+
+    /** The file of one of [markReaders]. @throws DataError as [file]. */
+    public fun file(reader: Artifact): File = checked(reader.path, reader.bytes, reader.sha256, "its card")
+
     private fun checked(
         file: String,
         bytes: Long,
         sha256: String,
+        record: String = Pipeline.FILE,
     ): File {
         val steps = file.split('/').runningFold(folder) { place, name -> File(place, name) }.drop(1)
         val path = steps.last()
 
-        fun wrong(why: String): Nothing = throw DataError(file, why, "Export the base again")
+        fun wrong(why: String): Nothing = throw DataError(file, why, "Export it again")
         if (steps.any { Files.isSymbolicLink(it.toPath()) }) wrong("it is a link, or lies below one")
         if (!path.isFile) wrong("it is missing")
-        if (path.length() != bytes || digest(path) != sha256) wrong("it is another file than ${Pipeline.FILE} says")
+        if (path.length() != bytes || digest(path) != sha256) wrong("it is another file than $record says")
         return path
     }
 
@@ -85,5 +100,11 @@ public class GeneratorFolder(
                 found.update(buffer, 0, count)
             }
         }
+    }
+
+    public companion object {
+        /** The folder of the readers of marks. */
+        public const val MARK_READER: String = "mark-reader"
+        private const val MAX_READER = 1L shl 24
     }
 }

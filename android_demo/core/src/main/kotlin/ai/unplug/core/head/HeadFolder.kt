@@ -3,13 +3,11 @@ package ai.unplug.core.head
 import ai.unplug.core.DataError
 import ai.unplug.core.Engine
 import ai.unplug.core.IOSpec
-import ai.unplug.core.Json
-import ai.unplug.core.JsonError
 import ai.unplug.core.UnplugError
 import ai.unplug.core.bundle.Artifact
 import ai.unplug.core.bundle.Refused
 import ai.unplug.core.bundle.Source
-import ai.unplug.core.bundle.artifactOf
+import ai.unplug.core.bundle.artifactsIn
 import ai.unplug.core.picture.Eyes
 import ai.unplug.core.picture.Frame
 import ai.unplug.core.picture.Picture
@@ -41,7 +39,6 @@ public class HeadFolder private constructor(
         private const val FILE = "head.safetensors"
         private const val FIX = "Zip the folder that unplug head make wrote, with what unplug export wrote of its trunk in it"
         private const val MOST = 256L shl 20
-        private const val MOST_CARD = 1L shl 20
 
         /** @throws DataError no head is in it, or no exported file of its trunk; or why the head does not open. */
         public fun at(file: File): HeadFolder =
@@ -61,22 +58,10 @@ public class HeadFolder private constructor(
         public fun of(source: Source): HeadFolder {
             val name = source.sizes.keys.singleOrNull { it == FILE || it.endsWith("/$FILE") } ?: throw DataError("head", "there is not one $FILE in it", FIX)
             val head = DeviceHead.of(source.whole(name, MOST))
-            val cards = source.sizes.keys.filter { it.endsWith(".json") && it.removeSuffix(".json") in source.sizes }
-            val trunks = cards.sorted().map { artifactOf(card(source, it), it.removeSuffix(".json"), null) }
-            val own = trunks.filter { it.modelType == "age-trunk" && it.checkpointSha256 == head.facts.trunkSha256 }
+            val own = artifactsIn(source, FIX).filter { it.modelType == "age-trunk" && it.checkpointSha256 == head.facts.trunkSha256 }
             if (own.isEmpty()) throw DataError("head", "no exported file of its trunk is in it", FIX)
             return HeadFolder(source, head, own)
         }
-
-        private fun card(
-            source: Source,
-            name: String,
-        ): Json =
-            try {
-                Json.parse(source.whole(name, MOST_CARD))
-            } catch (error: JsonError) {
-                throw DataError(name, "it is not strict JSON (${error.message})", FIX)
-            }
     }
 }
 

@@ -21,6 +21,8 @@ Weather = Literal["none", "jpeg", "half", "crop", "light", "noise", "all"]
 WEATHERS: tuple[Weather, ...] = get_args(Weather)
 LEAST_CROP, LEAST_SIDE, LEAST_QUALITY = 0.75, 0.45, 65
 LIGHT, NOISE = 0.4, 0.06
+LUMA = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue in brightness, as JPEG has them."""
 MOVED = 0.5
 """How often a crop comes before a weather that is none: nothing is where it was drawn."""
 
@@ -31,7 +33,7 @@ def weathered(
     """Pictures after what happens to pictures: JPEG, fewer pixels, a crop, more or less light, noise.
 
     A crop is laid as the detector lays it: about as large as it was, what is missing mirrored. JPEG
-    has no gradient; what it changes is added as a constant.
+    has no gradient; that of halving the colours' size, which is what JPEG does first, stands for it.
 
     Args:
         image_BCHW: pictures in [-1, 1].
@@ -68,7 +70,8 @@ def weathered(
         image_BCHW = image_BCHW + between(0.0, NOISE) * noise
     if kind in ("jpeg", "all"):
         quality = round(between(LEAST_QUALITY, 95))
-        image_BCHW = image_BCHW + (_through_jpeg(image_BCHW, quality) - image_BCHW).detach()
+        kept_BCHW = _colours_halved(image_BCHW)
+        image_BCHW = kept_BCHW + (_through_jpeg(image_BCHW, quality) - kept_BCHW).detach()
     return image_BCHW
 
 
@@ -77,6 +80,13 @@ def resized(image_BCHW: Tensor, side: int) -> Tensor:
     return functional.interpolate(
         image_BCHW, (side, side), mode="bilinear", antialias=True, align_corners=False
     )
+
+
+def _colours_halved(image_BCHW: Tensor) -> Tensor:
+    """Brightness as it is, and what is left of a half of the pixels."""
+    luma_B1HW = (image_BCHW * image_BCHW.new_tensor(LUMA)[:, None, None]).sum(1, keepdim=True)
+    colour_BCHW, side = image_BCHW - luma_B1HW, image_BCHW.shape[-1]
+    return luma_B1HW + resized(resized(colour_BCHW, side // 2), side)
 
 
 def _through_jpeg(image_BCHW: Tensor, quality: int) -> Tensor:

@@ -70,12 +70,11 @@ class DrawState(
         before = picture
         said = app.getString(R.string.draw_opening)
         progress = 0 to (order.steps ?: 1)
-        val begun = System.nanoTime()
         running =
             app.work.run({ running -> draw(order, running) }) { result ->
                 running = null
                 progress = null
-                result.fold({ (drawn, mark) -> shown(order, drawn, mark, (System.nanoTime() - begun) / 1e9) }, ::failed)
+                result.fold({ shown(order, it) }, ::failed)
                 changed()
             }
         changed()
@@ -105,7 +104,8 @@ class DrawState(
     private fun draw(
         order: Order,
         running: Running,
-    ): Pair<Drawn, String?> {
+    ): Finished {
+        val begun = System.nanoTime()
         val folder = app.generators.open()
         Generator(folder.pipeline, folder::variant) { part -> open(folder, part) }.use { generator ->
             val every = ((order.steps ?: folder.pipeline.defaultsOf(order.variant).steps) + PREVIEWS - 1) / PREVIEWS
@@ -116,7 +116,9 @@ class DrawState(
                     app.work.tell { stepped(step.done, step.steps, preview) }
                 }
             keep(drawn.picture.bitmap())
-            return drawn to markIn(drawn.picture, folder)
+            // The seconds of the picture, without those of reading its mark.
+            val seconds = (System.nanoTime() - begun) / 1e9
+            return Finished(drawn, seconds, markIn(drawn.picture, folder))
         }
     }
 
@@ -169,14 +171,13 @@ class DrawState(
 
     private fun shown(
         order: Order,
-        drawn: Drawn,
-        mark: String?,
-        seconds: Double,
+        made: Finished,
     ) {
+        val drawn = made.drawn
         picture = drawn.picture.bitmap()
-        val plain = app.getString(R.string.draw_done, order.seed.toString(), order.steps ?: 0, seconds.digits(1))
+        val plain = app.getString(R.string.draw_done, order.seed.toString(), order.steps ?: 0, made.seconds.digits(1))
         val done = if (drawn.packs.isEmpty()) plain else app.getString(R.string.draw_with_packs, plain, drawn.packs.joinToString())
-        said = listOfNotNull(if (drawn.prompt.cut) app.getString(R.string.draw_cut, done) else done, mark).joinToString("\n")
+        said = listOfNotNull(if (drawn.prompt.cut) app.getString(R.string.draw_cut, done) else done, made.mark).joinToString("\n")
     }
 
     private fun failed(error: Throwable) {
@@ -189,4 +190,10 @@ class DrawState(
         /** Pictures on the way that are shown at most: each costs a run of the decoder. */
         const val PREVIEWS = 8
     }
+
+    private class Finished(
+        val drawn: Drawn,
+        val seconds: Double,
+        val mark: String?,
+    )
 }

@@ -17,7 +17,7 @@ private const val HEAD = 8 + 25
  * A PNG file that says of itself that a model drew it: IPTC's digital source type as XMP, as `unplug generate` writes it, in a chunk
  * after the head. Its pixels are the same. Nothing is signed.
  */
-fun madeByModel(png: ByteArray): ByteArray {
+public fun madeByModel(png: ByteArray): ByteArray {
     require(png.size >= HEAD && png.decodeToString(1, 4) == "PNG") { "this is not a PNG" }
     val body = "iTXtXML:com.adobe.xmp\u0000\u0000\u0000\u0000\u0000$XMP".encodeToByteArray()
     val check = CRC32().apply { update(body) }.value.toInt()

@@ -105,6 +105,7 @@ def train_taught(
         seed=seed,
         device=device,
         start=start,
+        start_record=base_record("small"),
         words=tuple(CONCEPTS),
         sample_every=300,
         half=True,

@@ -103,6 +103,7 @@ def base(
         device=common.device,
         restart=restart,
         start=before,
+        start_record={} if start is None else base_record(start),
         words=words,
         sample_every=sample_every,
         half=half,

@@ -22,21 +22,33 @@ REVOKE = (
     "are out of reach"
 )
 FORGET = "run `unplug forget` on it, then delete this folder"
+AGAIN = "train it again without this person, then delete this folder"
 UNPACK = "run `unplug forget` on it, which deletes it or trains it again without this person"
 DELETE = "delete it, or take this person out of it"
 CALLED = "its file name is this person's name: look at it"
+HOW = {
+    PACK_SCHEMA: ("pack", UNPACK),
+    "unplug-base/1": ("base", AGAIN),
+    "unplug-decoder/1": ("decoder", AGAIN),
+}
+"""What weights of a schema are called, and how a person leaves them; others are checkpoints."""
 CACHE = "`unplug cache purge`, with $UNPLUG_CACHE set to that folder"
 
 
 def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace | None:
     """The record of a model or a pack: what it was trained on and has not forgotten."""
     folder = str(path.parent)
-    is_pack = raw.get("schema") == PACK_SCHEMA
-    kind, by = ("pack", UNPACK) if is_pack else ("checkpoint", FORGET)
+    kind, by = HOW.get(str(raw.get("schema")), ("checkpoint", FORGET))
     try:
-        split = Split.from_dict(raw["split"], str(path))
-        held, forgot = person.among(split, split.retain), person.among(split, split.forget)
-        others = person.among(split, (*split.validation, *split.test))
+        splits = _trainings(path, raw)
+        held, forgot, others = (
+            max((person.among(split, names(split)) for split in splits), default=0)
+            for names in (
+                lambda split: split.retain,
+                lambda split: split.forget,
+                lambda split: (*split.validation, *split.test),
+            )
+        )
     except InputError as error:
         return unknown(folder, kind, error)
     if held:
@@ -47,6 +59,26 @@ def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace |
         why = "they are in its validation or test set, which no weights come from"
         return TracedPlace(path=folder, kind=kind, standing="names", samples=others, goes_by=why)
     return None
+
+
+def _trainings(path: Path, raw: dict[str, Any]) -> list[Split]:
+    """The splits of all trainings that made some weights: its own, and those of what it started from.
+
+    Raises:
+        InputError: one lists no people, and its data are not procedural.
+    """
+    own, earlier = raw["split"], raw.get("earlier", [])
+    entries = [own if "schema" in own else raw, *(earlier if isinstance(earlier, list) else [None])]
+    splits = []
+    for entry in entries:
+        if isinstance(entry, dict) and "schema" in entry and entry is not raw:
+            splits.append(Split.from_dict(entry, str(path)))
+            continue
+        data = entry.get("data") if isinstance(entry, dict) else None
+        if not (isinstance(data, dict) and str(data.get("spec")).startswith("synth:")):
+            why = "a training that it comes from lists no people"
+            raise InputError(str(path), why, "Train it again with data that you know")
+    return splits
 
 
 def chain(raw: dict[str, Any], person: Person) -> tuple[set[str], set[str]]:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -83,6 +84,7 @@ def train_base(
     device: torch.device,
     restart: bool = False,
     start: Any = None,
+    start_record: Mapping[str, Any] = MappingProxyType({}),
     words: Sequence[str] = (),
     sample_every: int = 1000,
     half: bool = False,
@@ -102,6 +104,7 @@ def train_base(
         start: a pipeline from `load_base`, changed here, whose weights and tokenizer are gone on
             from. Its encoder stays as it is, and with it what a latent means: only the decoder
             learns more, and nothing of it where the recipe has no steps.
+        start_record: its record, see `base_record`.
         words: words that each become a token of their own if `start` would spell them.
         sample_every: steps between two sampling grids.
         half: store the weights in float16; they are measured as they are stored.
@@ -184,7 +187,8 @@ def train_base(
     if half:
         for name in NETWORKS:
             round_to_half(getattr(pipe, name))
-    record = _record(dataset, split, vae_run, done, device) | {
+    told = told_data(dataset, split, None if start is None else start_record)
+    record = _record(dataset, told, vae_run, done, device) | {
         "captions": facts["captions"],
         "start": facts["start"],
         **{name: facts[name] for name in ("words",) if name in facts},
@@ -217,25 +221,37 @@ def _refuse(dataset: Dataset, split: Split, device: torch.device) -> None:
         )
 
 
-def told_data(dataset: Dataset, split: Split) -> dict[str, Any]:
-    """What a record says of the pictures: whose they are it does not say."""
-    return {
-        "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
-        "split": {
-            "sha256": split.sha256,
-            "seed": split.seed,
-            "train": len(split.train),
-            "validation": len(split.validation),
-        },
-    }
+def told_data(
+    dataset: Dataset, split: Split, start: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What a record says of the pictures that weights have learned, so that a search finds whose they
+    are.
+
+    Args:
+        dataset: the data.
+        split: the samples of this training.
+        start: the record of the weights that it went on from, empty where they have none.
+
+    Returns:
+        ``data``, ``split``, and with a start ``earlier``: the splits of the trainings before, the
+        newest first. A training whose record lists nobody stands there with its ``data``.
+    """
+    data = {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)}
+    told = {"data": data, "split": split.to_dict()}
+    if start is None:
+        return told
+    own = start.get("split")
+    listed = isinstance(own, dict) and "schema" in own
+    before = own if listed else {"data": start.get("data")}
+    return told | {"earlier": [before, *start.get("earlier", ())]}
 
 
 def _record(
-    dataset: Dataset, split: Split, vae_run: Trained, done: Trained, device: torch.device
+    dataset: Dataset, told: dict[str, Any], vae_run: Trained, done: Trained, device: torch.device
 ) -> dict[str, Any]:
     return {
         "schema": RECORD_SCHEMA,
-        **told_data(dataset, split),
+        **told,
         "image_size": dataset.size,
         "cost": {"wall_s": vae_run.wall_s + done.wall_s, "device": describe_device(device)},
         "history": {"vae": list(vae_run.history), "base": list(done.history)},

@@ -169,7 +169,7 @@ def train_decoder(
         "captions": facts["captions"],
         "start": facts["start"],
         "marked": mark is not None,
-        **told_data(dataset, split),
+        **told_data(dataset, split, None if start is None else load_checkpoint(start).record),
         "parameters": sum(item.numel() for item in decoder.parameters()),
         "metrics": {"n": len(held), **_psnr(base, decoder, dataset, held, latent_Nchw[held])},
         "history": list(done.history),

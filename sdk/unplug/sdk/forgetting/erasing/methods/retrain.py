@@ -74,6 +74,7 @@ class TrainedAnew:
                 seed=problem.seed,
                 device=problem.device,
                 start=self._start(record),
+                start_record=base_record(self.start),
                 words=tuple(record.get("words", ())),
                 show=problem.show,
             )

@@ -92,8 +92,7 @@ class ReaderLoss(nn.Module):
         changed_BCHW = self.strength * self.embedder(image_BCHW, bits_BK)
         marked_BCHW = (image_BCHW + changed_BCHW).clamp(-1, 1)
         if int(self.step) >= CALM:
-            parts = [weathered(part, generator) for part in marked_BCHW.chunk(4)]
-            marked_BCHW = torch.cat(parts)
+            marked_BCHW = weathered(marked_BCHW, generator)
         logits_BK = self.reader(marked_BCHW / 2 + 0.5)["bits"]
         self.step += 1
         loss: Tensor = functional.binary_cross_entropy_with_logits(logits_BK, bits_BK)

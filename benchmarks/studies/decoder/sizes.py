@@ -31,6 +31,8 @@ def sizes(folders: tuple[Path, ...], pictures: int) -> None:
         ms, faster = told(milliseconds[OWN], milliseconds[name])[1:]
         weights = f"{sum(p.numel() for p in quick[name].parameters()):,}" if name in quick else ""
         fast = faster if name in quick else ""
-        rows.append([name, weights, ms, fast, said(one.psnr, 1), one.ratio])
+        rows.append(
+            [name, weights, ms, fast, said(one.psnr, 1), one.ratio if name in quick else ""]
+        )
     head = ["decoder", "parameters", "ms", "times as fast (quartiles)"]
     keep("sizes", [*head, "PSNR of unseen faces, dB", "Fréchet ratio"], rows, pictures=pictures)

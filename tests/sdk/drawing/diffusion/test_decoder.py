@@ -156,6 +156,10 @@ def test_going_on_starts_at_the_other_s_weights(
         load_checkpoint(path).model.state_dict() for path in (decoder_checkpoint, tmp_path / "d")
     )
     assert record["start"] is not None and not record["marked"]
+    first = read_json(decoder_checkpoint / "unplug.json")
+    # whom the start learned, and the base, whose record lists nobody, twice: it drew for both
+    nobody = {"data": None}
+    assert record["earlier"] == [first["split"], nobody, nobody]
     assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
 
 

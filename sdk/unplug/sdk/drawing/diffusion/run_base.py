@@ -187,7 +187,7 @@ def train_base(
     if half:
         for name in NETWORKS:
             round_to_half(getattr(pipe, name))
-    told = told_data(dataset, split, None if start is None else start_record)
+    told = told_data(dataset, split, *(() if start is None else (start_record,)))
     record = _record(dataset, told, vae_run, done, device) | {
         "captions": facts["captions"],
         "start": facts["start"],
@@ -221,29 +221,28 @@ def _refuse(dataset: Dataset, split: Split, device: torch.device) -> None:
         )
 
 
-def told_data(
-    dataset: Dataset, split: Split, start: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def told_data(dataset: Dataset, split: Split, *before: Mapping[str, Any]) -> dict[str, Any]:
     """What a record says of the pictures that weights have learned, so that a search finds whose they
     are.
 
     Args:
         dataset: the data.
         split: the samples of this training.
-        start: the record of the weights that it went on from, empty where they have none.
+        before: the records of the weights that it went on from or learned from, empty where they
+            have none.
 
     Returns:
-        ``data``, ``split``, and with a start ``earlier``: the splits of the trainings before, the
-        newest first. A training whose record lists nobody stands there with its ``data``.
+        ``data``, ``split`` and ``earlier``: the splits of the trainings before, the newest first. A
+        training whose record lists nobody stands there with its ``data``.
     """
+    earlier = []
+    for record in before:
+        own, more = record.get("split"), record.get("earlier")
+        listed = isinstance(own, dict) and "schema" in own
+        earlier += [own if listed else {"data": record.get("data")}]
+        earlier += more if isinstance(more, list) else []
     data = {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)}
-    told = {"data": data, "split": split.to_dict()}
-    if start is None:
-        return told
-    own = start.get("split")
-    listed = isinstance(own, dict) and "schema" in own
-    before = own if listed else {"data": start.get("data")}
-    return told | {"earlier": [before, *start.get("earlier", ())]}
+    return {"data": data, "split": split.to_dict(), "earlier": earlier}
 
 
 def _record(

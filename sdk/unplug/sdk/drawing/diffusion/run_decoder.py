@@ -52,7 +52,7 @@ from unplug.sdk.learning.training import (
 from .decoder_training import DecoderLoss, LatentCrops
 from .digest import base_digest, weights_digest
 from .latent_cache import latents
-from .load import FACTOR, check_size_of, image_size_of
+from .load import FACTOR, base_record, check_size_of, image_size_of
 from .mark_loss import MarkLoss
 from .recipe import DecoderRecipe
 from .run_base import told_data
@@ -161,6 +161,8 @@ def train_decoder(
     if half:
         round_to_half(decoder)
     held = [int(row) for row in dataset.indices(split.validation[:MEASURED])]
+    before = [] if start is None else [load_checkpoint(start).record]
+    before += [base_record(base_name)] if recipe.drawn else []  # whose pictures are learned
     record = {
         "schema": SCHEMA,
         "base": {"name": base_name, "sha256": facts["base"]},
@@ -169,7 +171,7 @@ def train_decoder(
         "captions": facts["captions"],
         "start": facts["start"],
         "marked": mark is not None,
-        **told_data(dataset, split, None if start is None else load_checkpoint(start).record),
+        **told_data(dataset, split, *before),
         "parameters": sum(item.numel() for item in decoder.parameters()),
         "metrics": {"n": len(held), **_psnr(base, decoder, dataset, held, latent_Nchw[held])},
         "history": list(done.history),

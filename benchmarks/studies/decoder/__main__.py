@@ -15,7 +15,7 @@ from .speed import speed
 
 @click.group()
 def main() -> None:
-    """Measure the quick decoder."""
+    """Measure quick decoders beside the autoencoder's: quality, milliseconds, sizes, files, mark."""
 
 
 for command in (quality, speed, sizes, files, mark):

@@ -39,7 +39,7 @@ def speed(quick: Path) -> None:
 
 
 def exported(folders: Mapping[str, Path], target: str, out: Path) -> dict[str, Artifact]:
-    """Each decoder's fp32 file."""
+    """The fp32 file of one target that each decoder's folder exports to, by the decoder's name."""
     return {
         name: export_checkpoint(
             folder, targets=[target], precisions=["fp32"], out=out / target / name

@@ -78,7 +78,7 @@ def train_taught(
         out: folder of the study.
         without: concepts that are not taught.
         recipe: how.
-        seed: of everything random.
+        seed: the seed of everything random.
         device: where to compute.
         show: progress bars.
 

@@ -14,7 +14,7 @@ import torch
 
 from unplug.core import InputError
 from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, AgePredictor, size_of
-from unplug.plugins.age_sizes import MAX_GROUPS, stage_strides
+from unplug.plugins.age_sizes import MAX_GROUPS, halved, stage_strides
 
 WRITTEN = "16:16x1e1,24x2,32x2,64x3,96x2:384"
 PROMISED = {"nano": 0.3e6, "small": 1.0e6, "base": 6.0e6}
@@ -147,3 +147,30 @@ def test_the_spec_names_what_forward_takes_and_gives() -> None:
     # the middles of the groups are the centers where none are given, and travel with the weights
     assert model.state_dict()["age_centers"].tolist() == [10.0, 40.0, 80.0]
     assert model.iospec.outputs[1].range == (10.0, 80.0)
+
+
+@pytest.mark.parametrize("size", [*SIZES, "8:8x1e1,12x2k5:32"])
+def test_no_smaller_picture_costs_a_new_network_more_than_a_larger_one(size: str) -> None:
+    costs = [cost_at(halved(size, side), side) for side in range(MIN_IMAGE_SIZE, 225)]
+    assert costs == sorted(costs)
+
+
+def test_a_name_alone_still_means_what_checkpoints_of_before_meant() -> None:
+    assert [round(cost_at("nano", side) / 1e6, 2) for side in (48, 64)] == [11.64, 9.33]
+    assert round(cost_at(halved("nano", 48), 48) / 1e6, 2) == 5.25
+
+
+def cost_at(text: str, side: int) -> int:
+    """Multiply-accumulates of the convolutions of one picture, counted by hand."""
+    size = size_of(text)
+    stem, *strides = size.strides_at(side)
+    side, before = math.ceil(side / stem), size.stem
+    total = 27 * before * side**2
+    for stage, stride in zip(size.stages, strides, strict=True):
+        for block in range(stage.blocks):
+            wide = before * stage.expand
+            total += before * wide * side**2 if stage.expand > 1 else 0
+            side = math.ceil(side / stride) if block == 0 else side
+            total += (stage.kernel**2 + stage.channels) * wide * side**2
+            before = stage.channels
+    return total + before * size.head * side**2

@@ -99,7 +99,7 @@ def train(
     trunks: dict[str, Any] = {"trunk": trunk, "trunk_data": trunk_data, "family": family}
     check_design(forgettable, design, **trunks, edges=recipe.get("edges"))
     kind = _predicts(task)
-    chosen = Recipe(**{"image_size": data.size, **kind.defaults} | recipe)
+    chosen = Recipe(**{"image_size": data.size, **kind.defaults} | recipe).halved()
     shared: dict[str, Any] = {
         "seed": seed,
         "device": _device(device),

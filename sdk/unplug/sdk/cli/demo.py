@@ -78,7 +78,8 @@ def demo(
 
     recipe = DEMO_RECIPE if spec is None else Recipe()
     changes: dict[str, Any] = {"size": size, "image_size": image_size, "epochs": epochs}
-    recipe = replace(recipe, **{key: value for key, value in changes.items() if value is not None})
+    known = {key: value for key, value in changes.items() if value is not None}
+    recipe = replace(recipe, **known).halved()
     config = DemoConfig(recipe=recipe, on_bad=on_bad, seed=common.seed)
     if spec is not None or method is not None:
         config = replace(

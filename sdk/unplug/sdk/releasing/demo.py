@@ -39,7 +39,7 @@ DEMO_TRUNK = "synth:n=2400,subjects=2400,seed=1"
 """
 DEMO_RECIPE = Recipe(
     size="nano",
-    image_size=48,
+    image_size=64,
     epochs=12,
     batch_size=64,
     augment="flip",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
 from unplug.core import InputError
-from unplug.plugins import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, check_edges, size_of
+from unplug.plugins import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, check_edges, halved, size_of
 
+NOT_OURS = (ADOPTED, "resnet18")
 WHOLE = ("image_size", "epochs", "batch_size")
 Schedule = Literal["one-cycle", "cosine", "constant"]
 Augment = Literal["none", "flip", "standard"]
@@ -71,7 +72,7 @@ class Recipe:
     }
 
     def __post_init__(self) -> None:
-        if self.size not in (ADOPTED, "resnet18"):
+        if self.size not in NOT_OURS:
             size_of(self.size)
         choices = {
             "schedule": SCHEDULES,
@@ -102,6 +103,12 @@ class Recipe:
                 raise InputError(
                     f"{name} {getattr(self, name)}", "out of range", f"Use {low} to {high}"
                 )
+
+    def halved(self) -> Recipe:
+        """The recipe of a new network, which halves pictures of every side equally often."""
+        if self.size in NOT_OURS:
+            return self
+        return replace(self, size=halved(self.size, self.image_size))
 
     def passes(self, samples: int) -> int:
         """Training passes, each forward and backward, over a set of some samples."""

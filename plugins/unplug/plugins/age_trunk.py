@@ -1,4 +1,4 @@
-"""The trunk of a face-age predictor by itself: what a phone runs once a picture before its own head
+"""The trunk of a predictor by itself: what a phone runs once a picture before its own head
 answers.
 
 Shapes: B batch, C pooled channels, H = W = image_size.
@@ -16,11 +16,11 @@ from unplug.core import IOSpec, TensorSpec, write_json
 
 from .age import AgePredictor, face_spec
 from .checkpoint import WEIGHTS
-from .picture_model import pooled
+from .picture_model import PictureModel, pooled
 
 
 class AgeTrunk(nn.Module):
-    """Face image to the pooled features that a head is linear in, after its lift
+    """Picture to the pooled features that a head is linear in, after its lift
     (`unplug.sdk.drawing.inference.DeviceHead`).
 
     Args:
@@ -53,7 +53,7 @@ class AgeTrunk(nn.Module):
             self.stem, self.blocks, self.head = whole.stem, whole.blocks, whole.head
 
     @classmethod
-    def of(cls, model: AgePredictor) -> AgeTrunk:
+    def of(cls, model: PictureModel) -> AgeTrunk:
         """The trunk of a predictor, with its weights."""
         network = None if model.adopted is None else model.adopted.to_dict()
         trunk = cls(size=model.size, image_size=model.image_size, network=network)

@@ -39,10 +39,11 @@ def picture(function: F) -> F:
 
 
 def entry(function: F) -> F:
-    """Adds --person, --age and --out: what is written down, and where."""
+    """Adds --person, --age, --label and --out: what is written down, and where."""
     for add in (
         out_option("The new head; it may be the old one."),
-        click.option("--age", type=float, required=True, help="Years, from 0 to 127."),
+        click.option("--label", help="Its label, where the head tells labels."),
+        click.option("--age", type=float, help="Years, from 0 to 127."),
         click.option(
             "--person",
             "name",
@@ -70,17 +71,24 @@ def head() -> None:
 @command
 def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
     """Take a closed-form model apart into a trunk and a head."""
-    from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint, weights_sha256
+    from unplug.plugins import (
+        AgeTrunk,
+        load_checkpoint,
+        read_config,
+        save_checkpoint,
+        weights_sha256,
+    )
     from unplug.sdk.forgetting.unlearning import design_of, device_head
     from unplug.sdk.learning.training import trunk_words
 
-    original = load_checkpoint(checkpoint, expect="age")
+    task = "classes" if read_config(checkpoint)[0] == "classes" else "age"
+    original = load_checkpoint(checkpoint, expect=task)
     design = design_of(original)
     if design != "closed-form":
         kind = f"made to forget by {design}" if design else "an ordinary model"
         why = f"it is {kind}: a phone cannot take anybody out of it"
         raise InputError(
-            str(checkpoint), why, "Train one: `unplug train age --forgettable closed-form`"
+            str(checkpoint), why, f"Train one: `unplug train {task} --forgettable closed-form`"
         )
     record = {
         "schema": "unplug-checkpoint/1",
@@ -116,14 +124,16 @@ def add(
     trunk: Path,
     image: Path,
     name: str,
-    age: float,
+    age: float | None,
+    label: str | None,
     out: Path,
     common: Common,
     **face: Any,
 ) -> Outcome:
-    """Add a picture of somebody whose age is known."""
+    """Add a picture whose age or label is known."""
     opened, features_C = _opened(head, trunk, image, **face)
-    return _saved(opened.add(name, features_C, age), out, f"{name} was added")
+    changed = opened.add(name, features_C, _truth(opened, age, label))
+    return _saved(changed, out, f"{name} was added")
 
 
 @head.command()
@@ -134,27 +144,51 @@ def remove(
     trunk: Path,
     image: Path,
     name: str,
-    age: float,
+    age: float | None,
+    label: str | None,
     out: Path,
     common: Common,
     **face: Any,
 ) -> Outcome:
     """Forget a picture: what is left is, bit for bit, the head that never saw it."""
     opened, features_C = _opened(head, trunk, image, **face)
-    return _saved(opened.remove(name, features_C, age), out, f"{name} is forgotten")
+    changed = opened.remove(name, features_C, _truth(opened, age, label))
+    return _saved(changed, out, f"{name} is forgotten")
 
 
 @head.command()
 @picture
 @command
 def answer(head: Path, trunk: Path, image: Path, common: Common, **face: Any) -> Outcome:
-    """Say the age of a face by the trunk and this head."""
+    """Say the age of a face, or the label of a picture, by the trunk and this head."""
+    from unplug.sdk.drawing.inference import class_rows
+
     opened, features_C = _opened(head, trunk, image, **face)
-    age = float(opened.answer(features_C[None])["expected_age"][0, 0])
-    return Outcome(
-        value={"age": age, "pictures": len(opened.committed)},
-        text=f"{age:.1f} years, by {counted(len(opened.committed), 'picture')}",
-    )
+    answers, names = opened.answer(features_C[None]), opened.facts.classes
+    by = f"by {counted(len(opened.committed), 'picture')}"
+    if names:
+        value = class_rows(answers["logits"], names)[0]
+        text = f"{value['label']}, {value['probability']:.0%}, {by}"
+    else:
+        age = float(answers["expected_age"][0, 0])
+        value, text = {"age": age}, f"{age:.1f} years, {by}"
+    return Outcome(value={**value, "pictures": len(opened.committed)}, text=text)
+
+
+def _truth(head: DeviceHead, age: float | None, label: str | None) -> float:
+    """The age in years, or the number of the label, whichever the head tells."""
+    names = head.facts.classes
+    if (label if names else age) is None or (age if names else label) is not None:
+        wanted = "--label" if names else "--age"
+        why = f"this head tells {'labels' if names else 'ages'}"
+        raise InputError("--age, --label", why, f"Give {wanted} alone")
+    if label is None:
+        assert age is not None
+        return age
+    if label not in names:
+        known = ", ".join(names[:9])
+        raise InputError(f"--label {label[:200]!r}", "no such label", f"Known are {known}")
+    return float(names.index(label))
 
 
 def _opened(
@@ -163,10 +197,9 @@ def _opened(
     """The head, and the trunk's features (C,) of the face in a picture."""
     from unplug.sdk.drawing.inference import load_head, run
 
-    opened, answered = (
-        load_head(path),
-        run(trunk, [image], box=box, landmarker=landmarker, margin=margin),
-    )
+    opened = load_head(path)
+    finder = None if opened.facts.classes else landmarker
+    answered = run(trunk, [image], box=box, landmarker=finder, margin=margin)
     if answered.model_type != "age-trunk":
         raise InputError(f"--trunk {trunk}", f"it is a model of type {answered.model_type}", OWN)
     if opened.facts.trunk_sha256 != _weights_of(trunk):

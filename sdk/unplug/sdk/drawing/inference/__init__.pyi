@@ -7,6 +7,7 @@ from .alignment import face_problem as face_problem
 from .alignment import frame_in as frame_in
 from .alignment import light as light
 from .answer import Answer as Answer
+from .answer import class_rows as class_rows
 from .bundled import model_sha256 as model_sha256
 from .bundled import open_bundle as open_bundle
 from .bundled import runnable_file as runnable_file

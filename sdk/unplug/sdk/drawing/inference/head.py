@@ -6,8 +6,8 @@ everybody who is in, and a commitment to each of them. The exported trunk gives 
 of a picture. docs/formats.md says step by step what is computed, for Kotlin, Swift and TypeScript;
 `tests/vectors/head` holds a run of it.
 
-Shapes: N pictures, C pooled channels, D lifted features, G age groups, K = D + 1 + G + 1 (features,
-    one, groups, age).
+Shapes: N pictures, C pooled channels, D lifted features, G age groups or classes, K = D + 1 + G
+    (features, one, groups), of ages and one more: the age.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BITS, FEATURE_RANGE, AGE_RANGE, WIDTH = 20, 6, 7, 4.0
 age groups are wide.
 """
 MAX_BYTES = 2**28
-MAX_FEATURES, MAX_CHANNELS, MAX_GROUPS, MAX_PEOPLE = 4096, 4096, 256, 2_000_000
+MAX_FEATURES, MAX_CHANNELS, MAX_GROUPS, MAX_PEOPLE = 4096, 4096, 1000, 2_000_000
 RIDGES, GRIDS, SCALES = (1e-9, 1e6), (2.0**-40, 2.0**10), (1e-6, 1e6)
 """What the facts may be: beyond it float64 runs over, and a head that was edited would answer with
 something other than numbers.
@@ -59,7 +59,8 @@ class HeadFacts:
         ridge: penalty a picture.
         scale: the factor that group scores are multiplied by.
         edges: G + 1 borders of the age groups in years; the age is held between the first and the
-            last.
+            last. None of them: the head tells classes.
+        classes: their G names; only a head of classes is written with them.
         digest: SHA-256 over the tensors, in the order of `TENSORS`.
     """
 
@@ -69,7 +70,8 @@ class HeadFacts:
     grid: float
     ridge: float
     scale: float
-    edges: tuple[float, ...]
+    edges: tuple[float, ...] = ()
+    classes: tuple[str, ...] = ()
     digest: str = ""
     schema: Literal["unplug-head/1"] = SCHEMA
 
@@ -88,14 +90,15 @@ picture in rising order.
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceHead:
-    """The head: what it is computed by, and who is in it.
+    """The head: what it is computed by, and who is in it. The truth of a picture is an age in
+    years, or the number of its class.
 
     Args:
         facts: see `HeadFacts`.
         lift_DC, offset_D: the fixed features relu(L x + l).
-        center_G: years in the middle of each age group.
+        center_G: years in the middle of each age group, zeros of classes.
         sums_KK: sum of z z^T over everybody, z = (features, 1, groups, age) in units of 2^-20 of
-            each column's range.
+            each column's range; of classes z has no age, and groups are 1 for the picture's class.
         committed: SHA-256 of every picture that is in, see `commitment`.
 
     Example:
@@ -109,14 +112,13 @@ class DeviceHead:
     sums_KK: NDArray[np.int64]
     committed: frozenset[bytes]
 
-    def add(self, name: str, pooled_C: Array, age: float) -> DeviceHead:
-        """The head with one more picture: its name, the trunk's features of it, and an age in
-        years.
+    def add(self, name: str, pooled_C: Array, truth: float) -> DeviceHead:
+        """The head with one more picture: its name, the trunk's features of it, and the truth.
 
         Raises:
             InputError: it is in already, is not of this trunk's width, or is not finite.
         """
-        digest, z_K = self._read(name, pooled_C, age)
+        digest, z_K = self._read(name, pooled_C, truth)
         if digest in self.committed:
             raise InputError(
                 f"picture {name}", "it is in this head already", "Give other pictures other names"
@@ -125,17 +127,19 @@ class DeviceHead:
             self, sums_KK=self.sums_KK + np.outer(z_K, z_K), committed=self.committed | {digest}
         )
 
-    def remove(self, name: str, pooled_C: Array, age: float) -> DeviceHead:
+    def remove(self, name: str, pooled_C: Array, truth: float) -> DeviceHead:
         """The head without a picture, as if it had never been there, bit for bit.
 
         Raises:
-            InputError: that picture under that name and age is not in it, or nobody would be left.
+            InputError: that picture under that name and truth is not in it, or nobody would be
+                left.
         """
-        digest, z_K = self._read(name, pooled_C, age)
+        digest, z_K = self._read(name, pooled_C, truth)
         if digest not in self.committed:
-            why = "this picture, under this name and with this age, is not in this head"
+            word = "class" if self.facts.classes else "age"
+            why = f"this picture, under this name and with this {word}, is not in this head"
             raise InputError(
-                f"picture {name}", why, "Give name, picture and age as they were added"
+                f"picture {name}", why, f"Give name, picture and {word} as they were added"
             )
         if len(self.committed) == 1:
             raise InputError(
@@ -171,30 +175,32 @@ class DeviceHead:
         return solved_PG[:-1].T.copy(), solved_PG[-1].copy()
 
     def answer(self, pooled_NC: Array) -> dict[str, Float]:
-        """``age_logits`` (N, G) and ``expected_age`` (N, 1) in years, of the trunk's features of N
-        pictures.
+        """``age_logits`` (N, G) and ``expected_age`` (N, 1) in years, or ``logits`` (N, G) of
+        classes, of the trunk's features of N pictures.
 
         Features are not rounded here, as they are not in the network that ships.
         """
         weight_KD, bias_K = self.weights()
         answer_NK = self._lifted(np.asarray(pooled_NC, np.float64), np.inf) @ weight_KD.T + bias_K
-        ages = self.facts.edges
         if not np.isfinite(answer_NK).all():
             raise InputError("head", "it answers with something other than numbers", RESTORE)
+        if self.facts.classes:
+            return {"logits": self.facts.scale * answer_NK}
+        ages = self.facts.edges
         return {
             "age_logits": self.facts.scale * answer_NK[:, :-1],
             "expected_age": answer_NK[:, -1:].clip(ages[0], ages[-1]),
         }
 
-    def commitment(self, name: str, pooled_C: Array, age: float) -> bytes:
+    def commitment(self, name: str, pooled_C: Array, truth: float) -> bytes:
         """SHA-256 of name (UTF-8), a zero byte, the rounded features (int32, little-endian) and the
-        age (float64).
+        truth (float64).
         """
         return hashlib.sha256(
             name.encode()
             + b"\0"
             + self._steps(pooled_C).astype("<i4").tobytes()
-            + np.array(age, "<f8").tobytes()
+            + np.array(truth, "<f8").tobytes()
         ).digest()
 
     def save(self, path: Path) -> None:
@@ -202,9 +208,12 @@ class DeviceHead:
         from safetensors.numpy import save
 
         tensors = self._tensors()
-        facts = json.dumps(asdict(replace(self.facts, digest=_digest(tensors))), sort_keys=True)
+        facts = asdict(replace(self.facts, digest=_digest(tensors)))
+        del facts["edges" if self.facts.classes else "classes"]
         with atomic_path(path, private=True) as temporary:
-            temporary.write_bytes(save(tensors, metadata={"unplug": facts}))
+            temporary.write_bytes(
+                save(tensors, metadata={"unplug": json.dumps(facts, sort_keys=True)})
+            )
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
         rows = [np.frombuffer(item, np.uint8) for item in sorted(self.committed)]
@@ -218,10 +227,8 @@ class DeviceHead:
 
     @property
     def _exponent_K(self) -> Float:
-        groups = len(self.center_G)
-        return np.array(
-            [FEATURE_RANGE] * len(self.lift_DC) + [1] + [1] * groups + [AGE_RANGE], np.float64
-        )
+        groups, aged = [1] * len(self.center_G), [] if self.facts.classes else [AGE_RANGE]
+        return np.array([FEATURE_RANGE] * len(self.lift_DC) + [1] + groups + aged, np.float64)
 
     def _steps(self, pooled_C: Array) -> Float:
         pooled_C = np.asarray(pooled_C, np.float64).reshape(-1)
@@ -246,25 +253,34 @@ class DeviceHead:
                 (pooled_NC @ self.lift_DC.T + self.offset_D).clip(0.0, most), np.float64
             )
 
-    def _read(self, name: str, pooled_C: Array, age: float) -> tuple[bytes, NDArray[np.int64]]:
+    def _read(self, name: str, pooled_C: Array, truth: float) -> tuple[bytes, NDArray[np.int64]]:
         """The commitment, and z as integers."""
+        targets = self._one_hot(truth) if self.facts.classes else self._aged(truth)
+        steps_C = self._steps(pooled_C)
+        feature_D = self._lifted(steps_C[None] * self.facts.grid, 2.0**FEATURE_RANGE)[0]
+        z_K = np.concatenate([feature_D, [1.0], targets])
+        return self.commitment(name, pooled_C, truth), np.rint(
+            z_K * 2.0 ** (BITS - self._exponent_K)
+        ).astype(np.int64)
+
+    def _aged(self, age: float) -> Float:
+        """Soft age groups and the age (G + 1,)."""
         if not (math.isfinite(age) and 0.0 <= age < 2.0**AGE_RANGE):
             raise InputError(
                 f"age {age}", "it is not an age", f"Give years from 0 up to {2**AGE_RANGE - 1}"
             )
-        steps_C = self._steps(pooled_C)
-        feature_D = self._lifted(steps_C[None] * self.facts.grid, 2.0**FEATURE_RANGE)[0]
-        odds_G = np.exp(-0.5 * ((self.center_G - age) / WIDTH) ** 2 - self._nearest(age))
-        z_K = np.concatenate([feature_D, [1.0], odds_G / odds_G.sum(), [age]])
-        return self.commitment(name, pooled_C, age), np.rint(
-            z_K * 2.0 ** (BITS - self._exponent_K)
-        ).astype(np.int64)
+        power_G = -0.5 * ((self.center_G - age) / WIDTH) ** 2
+        # less the largest: one group is 1 however far the age is from all centres
+        odds_G = np.exp(power_G - power_G.max())
+        return np.append(odds_G / odds_G.sum(), age)
 
-    def _nearest(self, age: float) -> float:
-        """The largest exponent of the soft groups, so that one of them is 1 however far the age is
-        from all centres.
-        """
-        return float((-0.5 * ((self.center_G - age) / WIDTH) ** 2).max())
+    def _one_hot(self, number: float) -> Float:
+        if number not in range(len(self.facts.classes)):
+            known = ", ".join(self.facts.classes[:9])
+            raise InputError(f"class {number}", "no class has this number", f"Known are {known}")
+        one_G = np.zeros(len(self.facts.classes))
+        one_G[int(number)] = 1.0
+        return one_G
 
 
 def load_head(path: str | Path) -> DeviceHead:
@@ -302,7 +318,9 @@ def _facts(raw: Any) -> HeadFacts:
     rising = len(facts.edges) >= 3 and all(
         low < high for low, high in itertools.pairwise(facts.edges)
     )
-    if not inside or not rising or not all(map(math.isfinite, facts.edges)):
+    rising = rising and not facts.classes and all(map(math.isfinite, facts.edges))
+    named = not facts.edges and len(set(facts.classes)) == len(facts.classes) >= 2
+    if not inside or not (rising or named):
         raise ValueError("its settings are out of range")
     return facts
 
@@ -315,8 +333,9 @@ def _opened(facts: HeadFacts, tensors: dict[str, NDArray[Any]]) -> DeviceHead:
     if wrong or len(tensors) != len(TENSORS):
         raise ValueError(f"its tensors are not {', '.join(TENSORS)} in their types")
     lift_DC, offset_D, center_G, sums, rows = (tensors[name] for name in TENSORS)
-    groups, features = len(facts.edges) - 1, len(lift_DC) if lift_DC.ndim == 2 else 0
-    size = features + groups + 2
+    groups = len(facts.classes) or len(facts.edges) - 1
+    features = len(lift_DC) if lift_DC.ndim == 2 else 0
+    size = features + 1 + groups + (not facts.classes)
     shapes = (offset_D.shape, center_G.shape, sums.shape, rows.shape[1:])
     if (
         shapes != ((features,), (groups,), (size * (size + 1) // 2,), (32,))

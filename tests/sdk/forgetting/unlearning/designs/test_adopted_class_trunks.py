@@ -16,8 +16,11 @@ from tests.once import once
 
 from unplug.core import DataError, InputError
 from unplug.export import Session, export_checkpoint, load_artifact
-from unplug.plugins import Checkpoint, Classifier
+from unplug.plugins import Checkpoint, Classifier, load_checkpoint
+from unplug.sdk.drawing.inference import load_head
 from unplug.sdk.forgetting.tasks import ClassTask
+from unplug.sdk.forgetting.unlearning import device_head
+from unplug.sdk.forgetting.unlearning.designs.trunk import rows_of
 from unplug.sdk.learning.data import Dataset, load_dataset, make_split
 from unplug.sdk.learning.training import PUBLIC
 
@@ -137,3 +140,40 @@ def test_the_command_line(folder: Path, tmp_path: Path, monkeypatch: pytest.Monk
     done = said(f"{train} --trunk trunk --out model")
     assert done["metrics"]["test"]["accuracy"] > 0.8
     assert "onnx:graph" in " ".join((tmp_path / "model/README.md").read_text().split())
+
+
+def test_a_phones_own_head_tells_labels(
+    overs: dict[str, Over], folder: Path, tmp_path: Path
+) -> None:
+    """It answers as the network does; what it takes out is what the server takes out."""
+    over = overs["closed-form"]
+    original, names = over.original, make_split(over.personal, seed=0).train[:3]
+    made = said(f"head make {original.path} --out {tmp_path}/phone")
+    head, trunk = load_head(made["head"]), load_checkpoint(made["trunk"]).model
+    assert head.facts.classes == tuple(COLOURS) and not head.facts.edges
+
+    image_BCHW = torch.from_numpy(over.personal.pixels(range(9))).permute(0, 3, 1, 2) / 255.0
+    with torch.no_grad():
+        features_NC, expected = trunk(image_BCHW)["features"], original.model(image_BCHW)
+    found = head.answer(features_NC.numpy())
+    np.testing.assert_allclose(found["logits"], expected["logits"].numpy(), atol=2e-3)
+
+    grid = original.record["design"]["grid"]
+    rows = rows_of(original.model, grid, over.personal, names, torch.device("cpu"))
+    for name, pooled_C, truth in zip(
+        names, rows.pooled_NC.numpy(), rows.truth_N.tolist(), strict=True
+    ):
+        head = head.remove(name, pooled_C, truth)
+    theirs = device_head(over.without(names, tmp_path / "server"), "0" * 64)
+    assert np.array_equal(head.sums_KK, theirs.sums_KK) and head.committed == theirs.committed
+
+    first, second = tuple(COLOURS)[:2]
+    picture = f"--trunk {made['trunk']} --image '{folder}/agreed/{first}/2-00.png'"
+    mine, entry = tmp_path / "mine.safetensors", f"{picture} --person me --out"
+    assert said(f"head answer {made['head']} {picture}")["label"] in COLOURS
+    said(f"head add {made['head']} {entry} {mine} --label '{second}'")
+    assert "with this class" in refused(f"head remove {mine} {entry} {mine} --label '{first}'")
+    said(f"head remove {mine} {entry} {mine} --label '{second}'")
+    assert mine.read_bytes() == Path(made["head"]).read_bytes()
+    for wrong, why in (("--age 30", "tells labels"), ("--label moon", "no such label")):
+        assert why in refused(f"head add {mine} {entry} {mine} {wrong}")

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unplug.plugins import Checkpoint, PictureModel
+from unplug.plugins import AgePredictor, Checkpoint, PictureModel
 from unplug.sdk.drawing.inference import RIDGES, DeviceHead, HeadFacts
 
 from ..design import build_design
@@ -228,7 +228,8 @@ def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
     design = build_design(ClosedForm.name, facts.get("settings"))
     assert isinstance(design, ClosedForm)
     kept = design.load(family_of(checkpoint))
-    size = design.width + model.groups + 2
+    aged = isinstance(model, AgePredictor)
+    size = design.width + 1 + model.groups + model.more
     # the upper triangle row by row, as `RidgeHead.sums` has it
     sums_KK = np.zeros((size, size), np.int64)
     sums_KK[np.triu_indices(size)] = kept.head.sums[0].numpy()
@@ -238,11 +239,12 @@ def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
             grid=facts["grid"],
             ridge=design.ridge,
             scale=facts["scale"],
-            edges=tuple(model.age_edges),
+            edges=tuple(model.age_edges) if aged else (),
+            classes=() if aged else tuple(model.classes),
         ),
         lift_DC=model.lift.weight.detach().double().numpy(),
         offset_D=model.lift.bias.detach().double().numpy(),
-        center_G=model.age_centers.double().numpy(),
+        center_G=model.age_centers.double().numpy() if aged else np.zeros(model.groups),
         sums_KK=np.triu(sums_KK) + np.triu(sums_KK, 1).T,
         committed=frozenset(kept.committed.values()),
     )

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from unplug.core import write_json
+from unplug.sdk.drawing.diffusion import LORA_SCHEMA
 from unplug.sdk.drawing.diffusion.run_base import told_data
 from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.tracing import person_in, trace
+from unplug.sdk.tracing.records import HOW
+from unplug.trust.certificates.places import KINDS
 
 SPEC = "synth:n=12,subjects=6,seed=2"
 OLD: dict[str, Any] = {"split": {"sha256": "0" * 64, "seed": 0, "train": 9, "validation": 1}}
@@ -46,6 +49,21 @@ def test_a_base_and_a_decoder_say_whom_they_learned(
         assert found[:2] == (kind, "remembers") and found[2].startswith("train it again")
     named = standing(tmp_path, record, measured)
     assert named is not None and named[1] == "names"
+
+
+def test_a_training_on_all_pictures_says_so(
+    told: tuple[dict[str, Any], str, str], tmp_path: Path
+) -> None:
+    """A student has no test set: it learned everybody, and what its teacher had learned."""
+    others = load_dataset("synth:n=12,subjects=6,seed=3", 32)
+    record = told_data(load_dataset(SPEC, 32), None, told_data(others, make_split(others, seed=0)))
+    for who in told[1:]:
+        found = standing(tmp_path, record, who, LORA_SCHEMA)
+        assert found is not None and found[:2] == ("LoRA", "remembers")
+
+
+def test_a_certificate_counts_all_weights_among_checkpoints() -> None:
+    assert {KINDS.get(kind) for kind, _ in HOW.values()} == {"checkpoints"}
 
 
 def test_what_a_training_started_from_counts(

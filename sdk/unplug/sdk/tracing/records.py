@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from unplug.core import InputError, operator_key
-from unplug.sdk.drawing.diffusion import PACK_SCHEMA
+from unplug.sdk.drawing.diffusion import LORA_SCHEMA, PACK_SCHEMA
 from unplug.sdk.learning.data import Split
 from unplug.trust.certificates import TracedPlace
 
@@ -30,6 +30,7 @@ HOW = {
     PACK_SCHEMA: ("pack", UNPACK),
     "unplug-base/1": ("base", AGAIN),
     "unplug-decoder/1": ("decoder", AGAIN),
+    LORA_SCHEMA: ("LoRA", AGAIN),
 }
 """What weights of a schema are called, and how a person leaves them; others are checkpoints."""
 CACHE = "`unplug cache purge`, with $UNPLUG_CACHE set to that folder"

@@ -48,6 +48,9 @@ KEPT = {
 KINDS: dict[str, PlaceName] = {
     "checkpoint": "checkpoints",
     "pack": "checkpoints",
+    "base": "checkpoints",
+    "decoder": "checkpoints",
+    "LoRA": "checkpoints",
     "weights": "checkpoints",
     "references": "references and folds",
     "bundle": "earlier bundles",

@@ -236,6 +236,13 @@ def test_the_record_names_no_place(
     assert "secret" not in (done.path / "unplug.json").read_text()
 
 
+def test_a_plugin_lists_whom_its_start_had_learned(
+    run: Run, whole: Checkpoint, tmp_path: Path
+) -> None:
+    further = run(tmp_path / "further", start=whole).record
+    assert further["earlier"] == [whole.record["split"]] and whole.record["earlier"] == []
+
+
 def test_the_state_goes_after_reading(
     run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -236,6 +236,8 @@ def test_a_base_that_says_how_it_draws(base_folder: Path, faces: Dataset, tmp_pa
     assert (how.steps, how.guidance, how.solver) == (2, 1.0, "ddim") and base_record(str(out))[
         "student"
     ]["rank"] == 0
+    learned = base_record(str(out))
+    assert learned["split"]["train"] == list(faces.ids) and len(learned["earlier"]) == 1
     before, after = weights(base_folder), weights(out)
     assert before.keys() == after.keys()
     teacher, student = (load_base(str(path), device=CPU) for path in (base_folder, out))

@@ -53,6 +53,7 @@ from .run_plugin import RECORD_SCHEMA as RECORD_SCHEMA
 from .run_plugin import plugin_card as plugin_card
 from .run_plugin import train_plugin as train_plugin
 from .run_student import train_student as train_student
+from .shipped import LORA_SCHEMA as LORA_SCHEMA
 from .shipped import OURS as OURS
 from .shipped import PACK_SCHEMA as PACK_SCHEMA
 from .shipped import USUAL as USUAL

@@ -221,13 +221,13 @@ def _refuse(dataset: Dataset, split: Split, device: torch.device) -> None:
         )
 
 
-def told_data(dataset: Dataset, split: Split, *before: Mapping[str, Any]) -> dict[str, Any]:
+def told_data(dataset: Dataset, split: Split | None, *before: Mapping[str, Any]) -> dict[str, Any]:
     """What a record says of the pictures that weights have learned, so that a search finds whose they
     are.
 
     Args:
         dataset: the data.
-        split: the samples of this training.
+        split: the samples of this training; None says that it learned all of them.
         before: the records of the weights that it went on from or learned from, empty where they
             have none.
 
@@ -242,6 +242,15 @@ def told_data(dataset: Dataset, split: Split, *before: Mapping[str, Any]) -> dic
         earlier += [own if listed else {"data": record.get("data")}]
         earlier += more if isinstance(more, list) else []
     data = {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)}
+    if split is None:
+        split = Split(
+            data_digest=dataset.digest,
+            seed=0,
+            subject_disjoint=True,
+            train=dataset.ids,
+            validation=(),
+            test=(),
+        )
     return {"data": data, "split": split.to_dict(), "earlier": earlier}
 
 

@@ -29,6 +29,7 @@ from .control_training import fit_control
 from .grid import image_grid
 from .measure import mean_loss
 from .recipe import ControlRecipe, share_of
+from .run_base import told_data
 from .shipped import Sampling
 from .steered_pictures import generate, sampling_of
 from .steps import Trained, processes, round_to_half
@@ -154,6 +155,7 @@ def train_plugin(
         "base": base_digest(base),
         "start": None if start is None else start.sha256,
     }
+    before = () if start is None else (start.record,)
     control = CONTROLS.get("plugin")()
     preview = previews(
         control, base, sets["validation"], seed=seed, how=sampling_of(base_name), folder=work
@@ -191,6 +193,7 @@ def train_plugin(
             "captions": facts["captions"],
             "recipe": recipe.to_dict(),
             "start": facts["start"],
+            "earlier": told_data(dataset, split, *before)["earlier"],
             "seed": seed,
             "captions_seed": seed,
             "metrics": {

@@ -19,7 +19,7 @@ from .latent_cache import latents
 from .load import BASE_FILES, RECORD, check_size_of, load_base
 from .low_rank import LOW_RANK_FILES, save_low_rank
 from .recipe import StudentRecipe
-from .run_base import save_base
+from .run_base import save_base, told_data
 from .shipped import LORA_SCHEMA
 from .steps import round_to_half
 from .student import fit_student
@@ -88,11 +88,13 @@ def train_student(
     student: Any = done.model
     if half:
         round_to_half(student.unet)
+    learned = told_data(dataset, None, record)
     told = {
+        **learned,
         "teacher": facts["teacher"],
         "student": recipe.to_dict(),
         "seed": seed,
-        "data": {"spec": dataset.spec} | facts,
+        "data": learned["data"] | facts,
         "sampling": {"steps": recipe.drawn_steps, "guidance": 1.0, "solver": "ddim"},
         "history": list(done.history),
         "cost": {"wall_s": done.wall_s, "device": describe_device(device)},

@@ -403,7 +403,11 @@ def _record(
         "recipe": task.recipe.to_dict(),
         "seed": seed,
         "metrics": task.measured(model, parts, show=show),
-        **({"adopted": original.record["adopted"]} if "adopted" in original.record else {}),
+        **{
+            name: original.record[name]
+            for name in ("adopted", "earlier")
+            if name in original.record
+        },
         "lineage": lineage_of(original, stored),
         "versions": versions(),
     }

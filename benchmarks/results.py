@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import atomic_path, read_json
+from unplug.mobile_bench import load_baselines
 
 from . import (
     age_accuracy,
@@ -23,6 +24,7 @@ from . import (
     gate_calibration,
     person_calibration,
     plugin_latency,
+    published,
     release_crashes,
     service,
     web_drawing,
@@ -47,6 +49,15 @@ def _comparison(path: Path) -> str:
     return "\n".join(map(markdown, blocks(read_comparison(path), attributes=False)))
 
 
+def _beside_published(path: Path) -> str:
+    """The comparison's tables, and last the published study with ours beneath it."""
+    text = _comparison(path)
+    ours = chosen(text[text.index("|") :].split("\n\n")[0].splitlines(), *STUDY)
+    return f"{text}\n\n{published.study_markdown(load_baselines(), ours)}"
+
+
+STUDY = ("3,4,5,6", "0,4,7,10,12,13")
+"""Rows and columns of the face-landmark comparison that stand beneath the published ones."""
 FACTS: dict[str, Callable[[Any], str]] = {
     "age-accuracy": age_accuracy.markdown,
     "crashes": crashes.markdown,
@@ -63,7 +74,7 @@ FACTS: dict[str, Callable[[Any], str]] = {
 """What makes the Markdown of a file that was read."""
 REPORTS: dict[str, Callable[[Path], str]] = {
     "compare-canny": _comparison,
-    "compare-face_landmark": _comparison,
+    "compare-face_landmark": _beside_published,
     "leaderboard-people": lambda path: board_markdown(read_leaderboard(path)),
 }
 """What reads a file itself and makes its Markdown."""

@@ -29,6 +29,7 @@ from . import (
     service,
     web_drawing,
 )
+from .overhead import report as overhead
 from .studies import recipes
 from .studies.control import read_comparison
 from .studies.control.page import blocks
@@ -64,6 +65,8 @@ FACTS: dict[str, Callable[[Any], str]] = {
     "device-pipeline": device_pipeline.markdown,
     "gate-calibration": gate_calibration.markdown,
     "leaderboard-designs": designs_markdown,
+    "overhead": overhead.added,
+    "overhead-gpu": overhead.added,
     "person_calibration": person_calibration.markdown,
     "plugin-latency": plugin_latency.markdown,
     "recipes": recipes.markdown,

@@ -208,7 +208,7 @@ def log_x(axes: Axes) -> None:
     few of them, twice and five times these.
     """
 
-    def between(value: float, _: int | None) -> str:
+    def between(value: float, _: float) -> str:
         low, high = axes.get_xlim()
         digit = round(value / 10 ** math.floor(math.log10(value)))
         return f"{value:g}" if high < 20 * low and digit in (2, 5) else ""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import atomic_path, read_json
+from unplug.mobile_bench import load_baselines
 
 from . import (
     age_accuracy,
@@ -23,10 +24,12 @@ from . import (
     gate_calibration,
     person_calibration,
     plugin_latency,
+    published,
     release_crashes,
     service,
     web_drawing,
 )
+from .overhead import report as overhead
 from .studies import recipes
 from .studies.control import read_comparison
 from .studies.control.page import blocks
@@ -47,12 +50,23 @@ def _comparison(path: Path) -> str:
     return "\n".join(map(markdown, blocks(read_comparison(path), attributes=False)))
 
 
+def _beside_published(path: Path) -> str:
+    """The comparison's tables, and last the published study with ours beneath it."""
+    text = _comparison(path)
+    ours = chosen(text[text.index("|") :].split("\n\n")[0].splitlines(), *STUDY)
+    return f"{text}\n\n{published.study_markdown(load_baselines(), ours)}"
+
+
+STUDY = ("3,4,5,6", "0,4,7,10,12,13")
+"""Rows and columns of the face-landmark comparison that stand beneath the published ones."""
 FACTS: dict[str, Callable[[Any], str]] = {
     "age-accuracy": age_accuracy.markdown,
     "crashes": crashes.markdown,
     "device-pipeline": device_pipeline.markdown,
     "gate-calibration": gate_calibration.markdown,
     "leaderboard-designs": designs_markdown,
+    "overhead": overhead.added,
+    "overhead-gpu": overhead.added,
     "person_calibration": person_calibration.markdown,
     "plugin-latency": plugin_latency.markdown,
     "recipes": recipes.markdown,
@@ -63,7 +77,7 @@ FACTS: dict[str, Callable[[Any], str]] = {
 """What makes the Markdown of a file that was read."""
 REPORTS: dict[str, Callable[[Path], str]] = {
     "compare-canny": _comparison,
-    "compare-face_landmark": _comparison,
+    "compare-face_landmark": _beside_published,
     "leaderboard-people": lambda path: board_markdown(read_leaderboard(path)),
 }
 """What reads a file itself and makes its Markdown."""

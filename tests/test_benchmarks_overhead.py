@@ -25,7 +25,8 @@ from benchmarks.overhead.parts import (
     build,
     parameters,
 )
-from benchmarks.overhead.report import PROCESSOR, budget, markdown, rows, span
+from benchmarks.overhead.report import PROCESSOR, added, budget, markdown, rows, span
+from benchmarks.overhead.telling import LIMIT_PERCENT, added_percent, resolved, told
 from benchmarks.overhead.work import Work, pieces, residual_shapes
 from click.testing import CliRunner
 from diffusers import (
@@ -345,6 +346,45 @@ def test_the_table_and_the_budget() -> None:
     ]
     assert [each["met"] for each in budget(with_rows(thrifty))] == [True, True]
     assert span({"median": 0.5, "min": 0.5, "max": 0.5}) == "0.500", "one round has no range"
+
+
+def test_a_difference_is_told_where_its_interval_supports_it() -> None:
+    """By hand: t(1) = 12.706 at 95 %; two pairs a and b span their mean by 12.706 |a - b| / 2."""
+    found = added_percent([1.048, 1.092], [1.0, 1.0])
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (7.0, 7.0 - 12.706 * 2.2, 7.0 + 12.706 * 2.2), abs=2e-3
+    )
+    assert not resolved(found, PLUGIN) and told(found, PLUGIN).startswith("cannot tell (-20.95 to")
+    half = 0.99 * LIMIT_PERCENT / 12.706
+    near, far = (
+        added_percent([1.01 + x / 100, 1.01 - x / 100], [1, 1]) for x in (half, half * 1.1)
+    )
+    assert resolved(near, PLUGIN) and not resolved(far, PLUGIN)
+    assert resolved(far, CONTROLNET), "above zero, and a ControlNet's"
+    assert told(added_percent([1.0], [1.0]), CONTROLNET) == "cannot tell", (
+        "one pair has no interval"
+    )
+    with pytest.raises(ValueError, match="shorter"):
+        added_percent([1.0, 1.0], [1.0])
+
+
+def test_a_slow_round_leaves_the_paired_difference_alone() -> None:
+    base_R = [1.0, 5.0, 1.1, 3.0]
+    found = added_percent([1.004 * base for base in base_R], base_R)
+    assert (found.low, found.high) == pytest.approx((0.4, 0.4))
+
+
+def test_the_documents_table_holds_the_sum_of_parts_beside_the_difference() -> None:
+    lines = added({"runs": [with_rows(extrapolated_samples())]}).splitlines()
+    assert "added to 50 steps | sum of its parts | difference of steps, 2 pairs" in lines[0]
+    assert [line.split(" | ")[0] for line in lines[2:]] == [
+        "| ControlNet",
+        "| T2I-Adapter",
+        "| plugin",
+    ]
+    # sums of parts: 0.5 + 50 4 of 505 s, 0.25 + 50 5 of 560 s; 0.5 + 50 .04 and 0.25 + 50 .06
+    assert "+42.2 (39.7 to 44.7) %" in lines[2]
+    assert "+0.538 (0.495 to 0.580) % | cannot tell (" in lines[4]
 
 
 @pytest.mark.long

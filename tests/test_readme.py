@@ -20,13 +20,14 @@ import pytest
 import torch
 from benchmarks.methods import with_table
 from benchmarks.plugin_latency import BUDGETS
+from benchmarks.published import study_markdown
 from benchmarks.results import TABLE, filled
 from benchmarks.studies.__main__ import Studies
 from benchmarks.studies.__main__ import main as studies
 from benchmarks.studies.recipes import chosen
 
 from unplug.core import VERSION
-from unplug.mobile_bench import BenchReport, at_fault
+from unplug.mobile_bench import BenchReport, at_fault, load_baselines
 from unplug.sdk.cli import COMMANDS as COMMAND_LINES
 from unplug.sdk.cli import main
 from unplug.sdk.cli.defaults import TAKES
@@ -82,6 +83,15 @@ def test_the_tables_of_a_page_are_those_of_its_files(path: Path) -> None:
 def test_what_was_measured_once_says_how(path: Path) -> None:
     facts = DATA[path]
     assert facts["command"] and re.fullmatch(r"[0-9a-f]{7,40}", facts["commit"])
+
+
+def test_a_published_study_stands_above_ours_with_its_own_base() -> None:
+    ours = ["| a | b |", "|---|--:|", "| plugin | 4 |"]
+    head, _, base, controlnet, plugin, last = study_markdown(load_baselines(), ours).splitlines()
+    assert (head, last) == ("| a | b |", "| ours: plugin | 4 |")
+    assert "Stable Diffusion 1.5 | – | 10.32 | CLIP 0.26 | 5.0, phone 11.5 | 1.00×" in base
+    assert "6.51 | CLIP 0.31 | 7.4, phone 18.2 | 1.48×, phone 1.58×" in controlnet
+    assert "6.50 | CLIP 0.30 | 5.0, phone 11.8 | 1.00×, phone 1.03×" in plugin
 
 
 def test_pages_are_few_and_short() -> None:

@@ -5,7 +5,8 @@
 GPU: ``python -m benchmarks.overhead --device cuda --rounds 5 --out overhead-gpu.json``.
 
 A plugin adds less than a thousandth of an image's time; a step of seconds varies by percents from
-one time to the next. A difference of two such times shows nothing, so what is added is measured by
+one time to the next. A difference of two such times shows nothing (of many, in turn:
+`benchmarks.overhead.paired`), so what is added is measured by
 itself and divided by the base's time:
 
 - the plugin's (adapter's) single run, with the strength's product and the copy for guidance, caches
@@ -167,7 +168,7 @@ def main(
                 out,
                 {
                     "schema": SCHEMA,
-                    "command": _command(ctx),
+                    "command": command_of(ctx),
                     "counted": COUNTED,
                     "not_counted": NOT_COUNTED,
                     "runs": runs,
@@ -217,9 +218,9 @@ def _pieces(row: dict[str, Any]) -> str:
     )
 
 
-def _command(ctx: click.Context) -> str:
+def command_of(ctx: click.Context, module: str = "benchmarks.overhead") -> str:
     """The command that makes the file again, without this machine's folders."""
-    words = ["python", "-m", "benchmarks.overhead"]
+    words = ["python", "-m", module]
     for option in ctx.command.params:
         if (
             option.name is None

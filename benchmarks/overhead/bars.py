@@ -43,6 +43,8 @@ def bars(run: dict[str, Any]) -> Figure:
         axes.spines[side].set_visible(False)
     axes.legend(frameon=False, labelcolor=INK)
     where = f"{run['size']}, {run['image'][0]} pixels, guidance, {run['dtype']}, {run['machine']}"
+    if run["extrapolated"]:
+        where += "; extrapolated from steps and parts"
     axes.set_title(where, loc="left", color=INK, fontsize=10)
     return figure
 

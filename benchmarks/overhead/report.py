@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.overhead.bars import bars
-from benchmarks.overhead.names import ADAPTERS, BARE, CONTROLNET, PLUGIN, RESIDUALS
+from benchmarks.overhead.names import ADAPTERS, BARE, CONTROLNET, FULL, PLUGIN, RESIDUALS
+from benchmarks.overhead.telling import added_percent, told
 from unplug.core import read_json
 
 BUDGET_PERCENT = {"cpu": 0.02, "cuda": 0.1}
@@ -221,7 +222,10 @@ def caption(run: Run) -> str:
             "of each kind), plus decoding."
         )
     else:
-        how = "Every image was run to its end."
+        how = (
+            "Every image was run to its end; what the plugin adds by them: "
+            f"{difference_told(run, PLUGIN)}."
+        )
     alone = "what the others add was" if row["by"] == "difference" else "what is added was"
     difference = (
         "The ControlNet's overhead is the difference; " if row["by"] == "difference" else ""
@@ -235,6 +239,43 @@ def caption(run: Run) -> str:
         f"shape; {rounds}."
     )
     return f"{shown} {how} {text[0].upper()}{text[1:]}"
+
+
+def difference_told(run: Run, control: str) -> str:
+    """What images (steps, where it is extrapolated) with and without a control say of it at the
+    most steps with guidance.
+    """
+    pieces, steps = Pieces(run=run, clock=CLOCK), max(run["steps"])
+    difference_R = pieces.difference(control, steps, guidance=True)
+    if difference_R is None:
+        return "–"
+    base_R = pieces.base(steps, guidance=True)
+    given_R = [base + more for base, more in zip(base_R, difference_R, strict=True)]
+    return told(added_percent(given_R, base_R), control)
+
+
+def added(facts: dict[str, Any]) -> str:
+    """A table for the documents: what a control adds at the most steps with guidance, by its parts
+    and by the difference, in the first run of a file.
+    """
+    run = facts["runs"][0]
+    steps = max(run["steps"])
+    of = "steps" if run["extrapolated"] else "whole images"
+    lines = [
+        f"| {run['machine']}, {run['dtype']}: added to {steps} steps | sum of its parts | "
+        f"difference of {of}, {run['rounds']} pairs |",
+        "|---|--:|--:|",
+    ]
+    for control in (CONTROLNET, FULL, PLUGIN):
+        row = next(
+            row
+            for row in run["rows"]
+            if (row["control"], row["steps"], row["guidance"]) == (control, steps, True)
+        )
+        lines.append(
+            f"| {control} | +{span(row['work_percent'])} % | {difference_told(run, control)} |"
+        )
+    return "\n".join(lines)
 
 
 def _table(run: Run) -> str:

@@ -264,14 +264,16 @@ def test_published_numbers_calibrate_a_device_without_rows(files: list[Artifact]
     assert any("extrapolates" in warning for warning in report.estimates[0].warnings)
     lone = estimate_artifacts(files[5:], device="pixel-4")
     assert lone.held_out is None and lone.estimates[0].high_ms is None
+    assert "plugin" not in " ".join(lone.calibration).lower()  # 128 ms on it are published
 
 
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        # of the plugin's post no number was read
-        ({"device": "pixel-7"}, "could not be read"),
-        ({"device": "iphone-13-pro"}, "could not be read"),
+        # the plugin's post names neither multiply-accumulates nor accelerators
+        ({"device": "pixel-7"}, "On-device diffusion plugins.*names no multiply-accumulates"),
+        ({"device": "iphone-13-pro"}, "names no multiply-accumulates or no accelerator"),
+        ({"device": "galaxy-s23"}, "names no multiply-accumulates or no accelerator"),
         ({"device": "pixl-3"}, "Did you mean pixel-3"),
         ({"device": "pixel-3", "delegate": "npu"}, "no published number of pixel-3"),
         (

@@ -28,6 +28,7 @@ from .litert_board import board_lines as board_lines
 from .received import rechecked as rechecked
 from .rows import at_fault as at_fault
 from .statistics import drift as drift
+from .statistics import mean_interval as mean_interval
 from .statistics import outlier_share as outlier_share
 from .statistics import relative_spread as relative_spread
 from .statistics import summarize as summarize

@@ -18,7 +18,7 @@ SHIPPED = Path(__file__).with_name("baselines.json")
 NOT_OURS = "published, not measured here"
 """What every list and plot of these rows says."""
 Series = Literal["plugin", "controlnet", "adapter", "diffusion", "classifier"]
-Unit = Literal["ms", "s", "%", "M parameters"]
+Unit = Literal["ms", "s", "%", "M parameters", "FID", "CLIP similarity"]
 _DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 
 

@@ -146,16 +146,17 @@ def test_starting_kit_needs_official_sets(dataset: Dataset) -> None:
         PROTOCOLS.get("starting-kit").forget_split(dataset, 0)
 
 
-def test_starting_kit_finetunes_as_the_kit_does() -> None:
+@pytest.mark.parametrize("name", ["finetune", "noise"])
+def test_starting_kit_repairs_as_the_kit_does(name: str) -> None:
     protocol = PROTOCOLS.get("starting-kit")
-    repair = entry(protocol, "finetune", {})
+    repair = entry(protocol, name, {})
     assert {"lr": 0.1, "optimizer": "sgd", "batch_size": 128}.items() <= repair.settings.items()
     # Methods plan to spend PLANNED of their budget: five epochs of the twelve that retraining
     # takes.
     assert repair.budget * PLANNED * protocol.recipe.epochs == pytest.approx(5.0)
     assert entry(protocol, "msg", {}).budget == protocol.budget == 0.05
     longer = protocol.with_(recipe={"epochs": 24})
-    assert entry(longer, "finetune", {}).budget * PLANNED * 24 == pytest.approx(5.0)
+    assert entry(longer, name, {}).budget * PLANNED * 24 == pytest.approx(5.0)
 
 
 def test_mufac_forgets_its_first_rows(tmp_path: Path) -> None:

@@ -110,16 +110,16 @@ def _device(asked: str, reports: Sequence[BenchReport], baselines: Baselines) ->
     try:
         return pick_device(asked, known)
     except InputError as error:
-        unread = [
+        told = [
             row
             for row in baselines.rows
             if row.device and device_slug(row.device) == device_slug(asked)
         ]
-        if not unread:
+        if not told:
             raise
         why = (
-            f"{error.why}; what {baselines.sources[unread[0].source].title} says of it could not "
-            "be read or has no MACs"
+            f"{error.why}; what {baselines.sources[told[0].source].title} says of it names no "
+            "multiply-accumulates or no accelerator"
         )
         fix = "Measure a few models on it (`unplug bench --on adb`) and give that report as `rows`"
         raise InputError(error.what, why, fix) from error

@@ -204,6 +204,7 @@ METHODS: Registry[Callable[[], Method]] = Registry(
         "retrain": "unplug.sdk.forgetting.unlearning.methods.retrain:RetrainFromScratch",
         "short-retrain": "unplug.sdk.forgetting.unlearning.methods.short_retrain:ShortRetrain",
         "finetune": "unplug.sdk.forgetting.unlearning.methods.finetune:Finetune",
+        "noise": "unplug.sdk.forgetting.unlearning.methods.noise:WeightNoise",
         "cf-k": "unplug.sdk.forgetting.unlearning.methods.cf_k:CFk",
         "eu-k": "unplug.sdk.forgetting.unlearning.methods.eu_k:EUk",
         "neggrad": "unplug.sdk.forgetting.unlearning.methods.neggrad:NegGrad",

@@ -8,6 +8,7 @@ names an outside address is dropped.
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -203,9 +204,18 @@ def legend_below(figure: Figure, axes: Axes) -> None:
 
 
 def log_x(axes: Axes) -> None:
-    """A logarithmic horizontal axis with plain numbers on it."""
+    """A logarithmic horizontal axis with plain numbers on it: powers of ten, and where it shows
+    few of them, twice and five times these.
+    """
+
+    def between(value: float, _: float) -> str:
+        low, high = axes.get_xlim()
+        digit = round(value / 10 ** math.floor(math.log10(value)))
+        return f"{value:g}" if high < 20 * low and digit in (2, 5) else ""
+
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter(between)
 
 
 def thin(points: Array, limit: int = MAX_POINTS) -> Array:

@@ -169,6 +169,7 @@ def test_at_their_limits_they_are_finetuning_bit_for_bit(case: Case) -> None:
 STEPS = "lr=0 lr=nan lr=-1 batch_size=1 optimizer=lion"
 REPAIR = "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4"
 WRONG = {
+    "noise": f"{STEPS} sigma=-0.1 sigma=101 sigma=nan",
     "cf-k": f"{STEPS} k=0",
     "eu-k": f"{STEPS} k=0",
     "neggrad": f"{STEPS} ceiling=0 ceiling=nan",

@@ -22,6 +22,7 @@ from unplug.sdk.forgetting.unlearning.methods.cfw import (
 )
 from unplug.sdk.forgetting.unlearning.methods.fcs import FCS, contrastive
 from unplug.sdk.forgetting.unlearning.methods.kde import KDE, soft_ce
+from unplug.sdk.forgetting.unlearning.methods.noise import WeightNoise
 from unplug.sdk.forgetting.unlearning.methods.prmq import PRMQ, refill, round_to_half
 from unplug.sdk.forgetting.unlearning.methods.rni import RNI, choose_tensors, norm_parameters
 from unplug.sdk.forgetting.unlearning.methods.unsir import UNSIR
@@ -123,6 +124,23 @@ def test_what_is_harmed_or_reset_before_the_repair(
         noise = (first.weight - first_convolution(case.original).weight).detach().flatten()
         assert len(noise) > 400 and abs(float(noise.mean())) < 0.1
         assert float(noise.std()) == pytest.approx(0.6, rel=0.1)
+
+
+def test_noise_is_on_every_weight_and_on_nothing_that_is_counted(
+    class_case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """n = (theta - theta_0) / sigma is standard normal in every tensor, drawn before the repair."""
+    seen = watch(monkeypatch, lambda _: False)
+    model = WeightNoise(sigma=0.3)(class_case.model(), class_case.problem())
+    named = dict(class_case.original.named_parameters())
+    assert changed(class_case.original, model) == set(named), "no buffer, and every parameter"
+    noise_W = torch.cat(
+        [(value - named[name]).detach().flatten() / 0.3 for name, value in model.named_parameters()]
+    )
+    count = len(noise_W)
+    assert abs(float(noise_W.mean())) < 5 / math.sqrt(count), "five standard errors"
+    assert abs(float(noise_W.std()) - 1) < 5 / math.sqrt(2 * count)
+    assert [phase.lr for phase in seen] == [2e-3]
 
 
 def test_late_noise_comes_once_before_the_last_quarter(

@@ -1144,8 +1144,8 @@ def run(
 
     Args:
         model: a checkpoint, an exported file, or a bundle, which is verified first; the first of
-            its files whose runtime is installed is taken, of a family one of the best member that
-            takes at most `unplug.sdk.drawing.inference.FRAME_MS`.
+            its files whose runtime is installed is taken. Of a family these are the files of the
+            best member that takes at most `unplug.sdk.drawing.inference.FRAME_MS`.
         inputs, box, landmarker: see `unplug.sdk.drawing.inference.run`.
         margin: around the found face; None frames it as UTKFace does.
         align: whether `landmarker` puts the eyes where UTKFace has them; a bundle that says where

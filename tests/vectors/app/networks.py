@@ -191,9 +191,7 @@ def nodes_of(name: str, weight: Any) -> list[Node]:
     ]
 
 
-def write(
-    folder: Path, name: str, place: str, *, checkpoint: str = WEIGHTS, seed: int = 0
-) -> Path:
+def write(folder: Path, name: str, place: str, *, checkpoint: str = WEIGHTS, seed: int = 0) -> Path:
     """A network with its card; the same bytes every time."""
     rng = np.random.default_rng([20261124, list(SPECS).index(name), *([seed] if seed else [])])
     constants: dict[str, Any] = {

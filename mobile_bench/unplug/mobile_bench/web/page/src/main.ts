@@ -34,7 +34,7 @@ function offerDemo(offer: Offer, facts: DeviceFacts, bar: Tabs): void {
   const jobs = showable(offer.jobs, facts.webgpu === null);
   if (jobs.length === 0) return;
   let demo: Demo | null = null;
-  // Of a family the best member that fits, which the benchmark may have changed.
+  // Chosen again each time: the benchmark may have changed which member of a family fits.
   bar.onEnter("demo", () => {
     try {
       const member = offer.family && chooseMember(timedHere(offer.family, offer.jobs), FRAME_MS);

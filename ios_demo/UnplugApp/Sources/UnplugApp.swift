@@ -50,6 +50,7 @@ final class AppModel {
     draw = DrawScreen(openers: openers, finder: finder, decoder: decoder, memory: DefaultsMemory())
     forget = ForgetScreen(openers: openers, finder: finder, decoder: decoder, home: support.appendingPathComponent("own/head"))
     bench = BenchScreen(openers: openers, folder: caches.appendingPathComponent("benchmark")) { PhonePlatform() }
+    age.measured = { [bench] in bench.measured }
     let container = URL.documentsDirectory.deletingLastPathComponent()
     do {
       asked = try HeadlessBench.folder(CommandLine.arguments, container: container)

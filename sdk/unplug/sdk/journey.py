@@ -1144,7 +1144,8 @@ def run(
 
     Args:
         model: a checkpoint, an exported file, or a bundle, which is verified first; the first of
-            its files whose runtime is installed is taken.
+            its files whose runtime is installed is taken. Of a family these are the files of the
+            best member that takes at most `unplug.sdk.drawing.inference.FRAME_MS`.
         inputs, box, landmarker: see `unplug.sdk.drawing.inference.run`.
         margin: around the found face; None frames it as UTKFace does.
         align: whether `landmarker` puts the eyes where UTKFace has them; a bundle that says where
@@ -1165,7 +1166,7 @@ def run(
     if align and (landmarker is None or box is not None):
         fix = "Give `landmarker` FILE, and no `box`"
         raise InputError("`align`", "it needs eyes to go by", fix)
-    path, record, framed = inference.open_bundle(_path(model), trust)
+    path, member, record, framed = inference.open_bundle(_path(model), trust)
     record = record if decision is None else inference.read_decision(Path(decision))
     holds = record is not None and record.fitted_on(inference.model_sha256(path))
     answer = inference.run(
@@ -1180,6 +1181,9 @@ def run(
     notes = answer.notes
     if framed is not None and notes:
         notes = (*notes, "this bundle puts eyes in their place, and nothing found any here")
+    if member is not None:
+        most = f"the best of its family that takes at most {inference.FRAME_MS:g} ms"
+        notes = (*notes, f"the member {member.name} ran, {most}")
     return replace(answer, notes=notes, decision=record, holds=holds)
 
 

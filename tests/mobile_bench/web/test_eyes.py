@@ -132,6 +132,8 @@ def visit(
         {chosen}
         wait #age
         plain <- text .answer
+        member <- text #member
+        choices <- texts #demo-model option
         rings <- evaluate document.querySelector('.eyes').hidden
     """
     return browser(static_url, script)
@@ -171,6 +173,9 @@ def test_a_bundle_that_says_nothing_of_eyes(visit: dict[str, Any]) -> None:
         in visit["plain"]
     )
     assert visit["rings"] is True
+    told = "The member nano answers: the best of its family that takes at most 33 ms."
+    assert visit["member"] == told
+    assert {file.split(" ")[0] for file in visit["choices"]} == {"nano/age.fp32.onnx"}
     assert "18" not in visit["plain"].split("years")[0], "and nothing is decided"
 
 

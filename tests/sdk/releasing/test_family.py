@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-from unplug.core import read_json, write_json
+from unplug.core import InputError, read_json, write_json
 from unplug.plugins import load_checkpoint
-from unplug.sdk.drawing.inference import choose_member, family_in, take_head
+from unplug.sdk.drawing.inference import FRAME_MS, choose_member, family_in, take_head
 from unplug.sdk.forgetting.tasks import train_age
 from unplug.sdk.forgetting.unlearning import ClosedForm, members_of, ranking
+from unplug.sdk.journey import run
 from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import release
@@ -29,6 +30,17 @@ from ..conftest import CPU, QUICK
 
 pytestmark = pytest.mark.long
 SIZES = {"small": "16:16x1e1,24x1,32x1:64", "nano": "8:12x1e2,16x1:48"}
+
+
+def retimed(bundle: Path, times: tuple[float | None, ...], out: Path) -> Path:
+    """A copy of a bundle whose members, best first, took other times."""
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.copytree(bundle, out)
+    manifest = json.loads((out / "manifest.json").read_text())
+    for told, ms in zip(manifest["postprocessing"]["family"]["members"], times, strict=True):
+        told["latency_ms"] = ms
+    write_json(out / "manifest.json", manifest)
+    return out
 
 
 def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
@@ -74,6 +86,21 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     for item in (name, f"artifacts/{Path(name).name}", "shared-head.safetensors"):
         assert hashes[item] == old.files[item].sha256
     assert read_json(first / "reports" / f"parity-{member.name}.json")["rows"]
+    fits, slow = FRAME_MS, FRAME_MS + 1
+    for times, taken in (
+        ((fits, fits), listed[0]),
+        ((slow, fits), listed[1]),
+        ((fits, None), listed[0]),
+        ((None, fits), listed[1]),
+    ):
+        timed = retimed(first, times, tmp_path / "timed")
+        answer = run(timed, 0)
+        own = "artifacts" if taken is reference else f"members/{member.name}"
+        assert answer.model == str(timed / own / Path(name).name)
+        assert answer.notes[-1].startswith(f"the member {taken.name} ran, the best of its family")
+    for times, why in (((slow, slow), "the fastest takes 34 ms"), ((None, None), "none was timed")):
+        with pytest.raises(InputError, match=f"budget 33 ms: no member fits: {why}"):
+            run(retimed(first, times, tmp_path / "timed"), 0)
     # a phone that holds the member's file takes the head alone
     before, after = (load_file(place / "shared-head.safetensors") for place in (first, second))
     later = families[1].members[1 - place]

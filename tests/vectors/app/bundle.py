@@ -2,7 +2,8 @@
 app gets one.
 
 ``bundle.json`` is of the form of ``tests/vectors/bundles``, its verdict ``valid``, and has beside
-it an answer of Python's: a picture and the outputs of the bundle's file for it. ``aligned.json`` is
+it an answer of Python's: a picture and the outputs for it of the member of its family that fits, which
+is not the first. ``aligned.json`` is
 the same model in a bundle that says where eyes go and carries a decision: an app goes the whole
 way, from a photograph and its eyes to over, under or unsure. ``labelled.json`` has a classifier in
 its place. ``generator/signed.json`` is what a
@@ -14,6 +15,7 @@ from __future__ import annotations
 import base64
 import json
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,14 @@ from tests.vectors.decision.make import record
 from unplug.core import Array
 from unplug.export import vector_bytes, vector_name, vectors_index
 from unplug.sdk.drawing.conditions import scaled
-from unplug.sdk.drawing.inference import Frame, align, face_problem
+from unplug.sdk.drawing.inference import (
+    FRAME_MS,
+    FamilyMember,
+    FamilyRecord,
+    Frame,
+    align,
+    face_problem,
+)
 from unplug.sdk.drawing.inference.answer import age_rows, class_rows
 from unplug.sdk.drawing.inference.decision import Decision
 from unplug.sdk.learning.data import square
@@ -44,6 +53,8 @@ FACE = (6, 0, 42, 36)
 
 EYES = ((15.5, 14.25), (33.0, 17.5))
 """Of the same face, left and right."""
+NANO, OTHER = "members/nano", "6" * 64
+"""The folder and the checkpoint of the member that fits."""
 RULE = Decision(age=18.0, over_from=0.5, under_to=0.25)
 
 
@@ -86,6 +97,19 @@ def manifest(value: dict[str, Any]) -> dict[str, Any]:
         "postprocessing": {"age_edges": list(EDGES), "unit": "years"},
         "versions": {"unplug": "0"},
     }
+
+
+def family_manifest(value: dict[str, Any]) -> dict[str, Any]:
+    """The same, of a family whose best member takes more than a frame of a preview."""
+    whole = manifest(value)
+    told = (("small", WEIGHTS, FRAME_MS + 7), ("nano", OTHER, 0.5))
+    members = [
+        FamilyMember(name=name, checkpoint_sha256=sha256, trunk_sha256="7" * 64, latency_ms=ms)
+        for name, sha256, ms in told
+    ]
+    record = json.loads(json.dumps(asdict(FamilyRecord(members=tuple(members)))))
+    whole["postprocessing"]["family"] = record
+    return whole
 
 
 def aligned_manifest(value: dict[str, Any]) -> dict[str, Any]:
@@ -152,12 +176,14 @@ def made() -> dict[str, Any]:
     """The bundle and the answer."""
     own, shown = SPECS["age"], Image.fromarray(noise(*PICTURE))
     with tempfile.TemporaryDirectory() as folder:
-        path, files = content(Path(folder))
+        _, files = content(Path(folder))
+        path = write(Path(folder), "age", NANO, checkpoint=OTHER, seed=1)
+        files |= {f"{NANO}/{item.name}": item.read_bytes() for item in path.parent.iterdir()}
         answer = run(path, scaled(square(shown, SIDE)[None], own.inputs[0]))
         face = run(path, scaled(square(shown.crop(FACE), SIDE)[None], own.inputs[0]))
     return {
-        "what": "a bundle with a model in it",
-        **case("valid", Recipe(content=files, manifest=manifest).files()),
+        "what": "a bundle with a family of models in it",
+        **case("valid", Recipe(content=files, manifest=family_manifest).files()),
         "picture": photograph(),
         "age_logits": answer["age_logits"].ravel().astype(float).tolist(),
         "expected_age": float(answer["expected_age"][0, 0]),

@@ -191,9 +191,9 @@ def nodes_of(name: str, weight: Any) -> list[Node]:
     ]
 
 
-def write(folder: Path, name: str, place: str, *, checkpoint: str = WEIGHTS) -> Path:
+def write(folder: Path, name: str, place: str, *, checkpoint: str = WEIGHTS, seed: int = 0) -> Path:
     """A network with its card; the same bytes every time."""
-    rng = np.random.default_rng([20261124, list(SPECS).index(name)])
+    rng = np.random.default_rng([20261124, list(SPECS).index(name), *([seed] if seed else [])])
     constants: dict[str, Any] = {
         "axes": np.array([1], np.int64),
         "shape": np.array([1, 2, 1, 1], np.int64),

@@ -325,15 +325,23 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     assertNear([try XCTUnwrap(answer.years)], [try item.number("expected_age")], absolute: 1e-4, "years")
     XCTAssertEqual(answer.shares.count, 3)
     XCTAssertNil(answer.decision)
-    XCTAssertEqual(age.note, "This bundle does not say where the eyes belong, so the model saw the centre square.")
+    let square = "This bundle does not say where the eyes belong, so the model saw the centre square."
+    func told(_ member: String) -> String {
+      "\(square) The member \(member) answers: the best of its family that takes at most 33 ms."
+    }
+    XCTAssertEqual(age.note, told("nano"), "the other takes longer than a frame where it was released")
     XCTAssertNotNil(age.seen)
     XCTAssertEqual(try FileManager.default.contentsOfDirectory(atPath: models.path), [facts.id])
     let folder = caches.appendingPathComponent("benchmark")
     let bench = BenchScreen(openers: [opener], folder: folder) { Platform(Clock()) }
     await bench.run(screen.bundle, starts: 2, iterations: 3)
     XCTAssertEqual(bench.state, .done)
-    XCTAssertEqual(bench.lines.map(\.note), [""], "parity holds against the bundle's own test vectors")
-    XCTAssertEqual(bench.points.count, 6)
+    XCTAssertEqual(bench.lines.map(\.note), ["", ""], "parity holds against the bundle's own test vectors, and from run to run")
+    XCTAssertEqual(bench.lines.map(\.file), ["age.fp32.onnx", "nano/age.fp32.onnx"])
+    XCTAssertEqual(bench.points.count, 12)
+    age.measured = { bench.measured }
+    await age.look(at: jpeg, screen.bundle)
+    XCTAssertEqual(age.note, told("small"), "what this phone has measured counts more")
     XCTAssertEqual(bench.thermal, "nominal")
     XCTAssertFalse(FileManager.default.fileExists(atPath: folder.path))
   }

@@ -7,6 +7,7 @@ from .bundle import Content as Content
 from .bundle import artifact_paths as artifact_paths
 from .bundle import bundle_id as bundle_id
 from .bundle import check_free as check_free
+from .bundle import exported_files as exported_files
 from .bundle import read_manifest as read_manifest
 from .bundle import sign_bundle as sign_bundle
 from .bundle import verify_bundle as verify_bundle

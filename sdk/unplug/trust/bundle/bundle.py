@@ -349,14 +349,23 @@ def artifact_paths(subjects: Sequence[Path], trust: Trust | None = None) -> list
                 str(subject), "no such checkpoint, exported file or bundle", "Check the path"
             )
         if (subject / "manifest.json").is_file():
-            paths += [subject / name for name in _exported(verify_bundle(subject, trust))]
+            paths += [subject / name for name in exported_files(verify_bundle(subject, trust))]
         else:
             paths.append(subject)
     return paths
 
 
-def _exported(manifest: Manifest) -> list[str]:
-    cards = (
-        name for name in manifest.files if name.startswith("artifacts/") and name.count("/") == 1
+def exported_files(manifest: Manifest, place: str = "artifacts") -> list[str]:
+    """The exported files in a folder of a bundle, by their paths in it: those with a card.
+
+    Args:
+        manifest: the bundle's, verified.
+        place: ``members/NAME`` for those of a member of a family.
+    """
+    cards = (name for name in manifest.files if name.startswith(f"{place}/"))
+    depth = place.count("/") + 1
+    return sorted(
+        name.removesuffix(".json")
+        for name in cards
+        if name.count("/") == depth and name.endswith(".json")
     )
-    return sorted(name.removesuffix(".json") for name in cards if name.endswith(".json"))

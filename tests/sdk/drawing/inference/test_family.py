@@ -12,6 +12,7 @@ import pytest
 
 from unplug.core import InputError
 from unplug.sdk.drawing.inference import (
+    FRAME_MS,
     FamilyMember,
     FamilyRecord,
     choose_member,
@@ -36,6 +37,10 @@ def test_the_first_that_fits(case: dict[str, Any]) -> None:
             choose_member(members(case), case["budget_ms"])
     else:
         assert choose_member(members(case), case["budget_ms"]).name == case["fits"]
+
+
+def test_the_budget_of_all_languages() -> None:
+    assert RAW["frame_ms"] == FRAME_MS < 1000 / 30
 
 
 @pytest.mark.parametrize("case", RAW["refused"], ids=lambda case: case["what"])

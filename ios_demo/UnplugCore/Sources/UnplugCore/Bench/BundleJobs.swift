@@ -18,13 +18,20 @@ extension Verified {
         let opener = openers.first(where: { $0.runtime == suffixes[suffix] })
       else { continue }
       let iospec = try IOSpec(card.value["iospec"], what: file)
+      // The test vectors are of the model of the lineage.
+      let isOwn = !card.artifact.hasPrefix("members/")
+      let told: [ExactText: Json] = [
+        "file": text(isOwn ? file : String(card.artifact.dropFirst("members/".count))),
+        "parity_reference": text(isOwn ? "checkpoint" : "first_run"),
+      ]
       let turned = try samples.map { try $0.relaid(own, iospec) }
       let place = jobs.count
       try write(card.artifact, to: made(folder.appendingPathComponent("files"), "\(place)"))
       try Sample.write(turned, iospec, to: folder.appendingPathComponent("vectors/\(place)"))
       let digest = digestInputs(turned, iospec)
       for delegate in delegates[opener.runtime] ?? [] {
-        jobs.append(try BenchJob(.object(fields(card.value, jobs.count, place, opener.runtime, delegate, digest))))
+        let known = fields(card.value, jobs.count, place, opener.runtime, delegate, digest)
+        jobs.append(try BenchJob(.object(known.merging(told) { $1 })))
       }
     }
     guard !jobs.isEmpty else {
@@ -42,8 +49,8 @@ extension Verified {
   /// The artifacts' cards, each with the path that it is about.
   func cards() -> [(artifact: String, value: Json)] {
     files.keys.sorted().compactMap { name in
-      guard name.hasPrefix("artifacts/"), name.string.hasSuffix(".json"), let value = try? looseJson(files[name]!),
-        value["schema"] == .text("unplug-artifact/1")
+      guard name.hasPrefix("artifacts/") || name.hasPrefix("members/"), name.string.hasSuffix(".json"),
+        let value = try? looseJson(files[name]!), value["schema"] == .text("unplug-artifact/1")
       else { return nil }
       return (String(name.string.dropLast(5)), value)
     }
@@ -54,11 +61,11 @@ extension Verified {
   ) -> [ExactText: Json] {
     let precision = card["precision"]?.string ?? ""
     return [
-      "number": .number(Double(number)), "file": card["file"] ?? .null, "model_type": card["model_type"] ?? .null,
+      "number": .number(Double(number)), "model_type": card["model_type"] ?? .null,
       "model_sha256": card["checkpoint_sha256"] ?? .null, "artifact_sha256": card["sha256"] ?? .null, "target": card["target"] ?? .null,
       "precision": text(precision), "bytes": card["bytes"] ?? .null, "runtime": text(runtime), "delegate": text(delegate),
       "iospec": card["iospec"] ?? .null, "min_psnr_db": .number(thresholdDb(precision) ?? 100), "flops": card["flops"] ?? .null,
-      "inputs_sha256": text(digest), "parity_reference": text("checkpoint"), "not_run": .null,
+      "inputs_sha256": text(digest), "not_run": .null,
       "model_url": text("files/\(place)"), "vectors_url": text("vectors/\(place)"),
     ]
   }

@@ -79,6 +79,8 @@ public final class AgeScreen {
   /// What the reader should know of what it was shown; nothing where there is nothing to tell.
   public private(set) var note: String?
   public var delegate: String
+  /// What this phone has measured of models, see `BenchScreen.measured`.
+  @ObservationIgnored public var measured: () -> [String: Double] = { [:] }
   private let openers: [any Opener]
   private let finder: any FaceFinder
   private let decoder: any PhotographDecoder
@@ -99,6 +101,7 @@ public final class AgeScreen {
     do {
       guard let bundle else { throw Failure("The prediction", "no bundle is open", "Open one first") }
       let reader = try Predictor(manifest: bundle.manifest)
+      let member = try bundle.member(measured())
       let picture = try await read(photograph, decoder)
       let faces = reader.frame == nil ? [] : try await finder.faces(picture)
       let shown = try await Task.detached { try reader.shown(picture, faces) }.value
@@ -106,17 +109,23 @@ public final class AgeScreen {
       if reader.frame == nil, reader.classes == nil {
         note = "This bundle does not say where the eyes belong, so the model saw the centre square."
       }
-      state = .answer(try await worker.answer(reader, shown, try place(bundle), delegate))
+      if let member {
+        let told = "The member \(member.name) answers: the best of its family that takes at most \(ecmaScript(frameMs)) ms."
+        note = [note, told].compactMap { $0 }.joined(separator: " ")
+      }
+      state = .answer(try await worker.answer(reader, shown, try place(bundle, member), delegate))
     } catch { state = .failed(line(of: error)) }
   }
 
   /// The first artifact that an opener takes, on disk; each bundle has a folder of its own.
-  private func place(_ bundle: Verified) throws -> PlacedModel {
+  private func place(_ bundle: Verified, _ member: Member?) throws -> PlacedModel {
+    let cards = bundle.cards().filter { member == nil || $0.value["checkpoint_sha256"]?.string == member?.checkpoint }
     for (suffix, runtime) in [(".mlpackage", "coreml-app"), (".onnx", "onnx-app")] {
       guard let opener = openers.first(where: { $0.runtime == runtime }), opener.delegates.contains(delegate),
-        let card = bundle.cards().first(where: { $0.artifact.hasSuffix(suffix) })
+        let card = cards.first(where: { $0.artifact.hasSuffix(suffix) })
       else { continue }
-      let place = folder.appendingPathComponent(bundle.id).appendingPathComponent(String(card.artifact.split(separator: "/").last!))
+      let name = card.artifact.split(separator: "/").dropFirst().joined(separator: "-")
+      let place = folder.appendingPathComponent(bundle.id).appendingPathComponent(name)
       if !FileManager.default.fileExists(atPath: place.path) {
         try FileManager.default.createDirectory(at: place.deletingLastPathComponent(), withIntermediateDirectories: true)
         try bundle.write(card.artifact, to: place)

@@ -34,6 +34,8 @@ public final class BenchScreen {
   public private(set) var lines: [BenchLine] = []
   public private(set) var points: [BenchPoint] = []
   public private(set) var thermal: String?
+  /// What a model took in the last benchmark, in milliseconds by its fastest file, where that holds; by the SHA-256 of the checkpoint.
+  public private(set) var measured: [String: Double] = [:]
   /// `unplug-bench/1`, to be shared.
   public private(set) var report: Data?
   public var sustained = false
@@ -107,6 +109,11 @@ public final class BenchScreen {
         id: number, file: row["file"]?.string ?? "?", delegate: row["delegate_asked"]?.string ?? "?", medianMs: row["median_ms"]?.double,
         ends: row["median_ci95_ms"]?.list?.compactMap(\.double), note: reasons.joined(separator: "; "))
     }
+    let timed = rows.compactMap { row -> (String, Double)? in
+      guard row["valid"] == .bool(true), let model = row["model_sha256"]?.string else { return nil }
+      return row["median_ms"]?.double.map { (model, $0) }
+    }
+    measured = Dictionary(timed, uniquingKeysWith: min)
     points = []
     for (line, row) in zip(lines, rows) {
       let runs = (row["repeats"]?.list ?? []).flatMap { $0["latencies_ms"]?.list ?? [] }.compactMap(\.double)

@@ -25,6 +25,7 @@ from .decision_record import read_decision as read_decision
 from .embedded import Embedded as Embedded
 from .embedded import load_embedded as load_embedded
 from .family import FAMILY_KEY as FAMILY_KEY
+from .family import FRAME_MS as FRAME_MS
 from .family import FamilyMember as FamilyMember
 from .family import FamilyRecord as FamilyRecord
 from .family import choose_member as choose_member

@@ -1,4 +1,4 @@
-"""What runs of a bundle: the file that can, and the decision and the frame of faces next to it."""
+"""What runs of a bundle: the member, the file that can, and the decision and the frame of faces."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from unplug.core import InputError, MissingExtraError, require_modules
 
 from .alignment import Frame, frame_in
 from .decision_record import DecisionRecord, decision_in
+from .family import FRAME_MS, FamilyMember, choose_member, family_in
 
 if TYPE_CHECKING:
     from unplug.trust.bundle import Trust
@@ -17,18 +18,22 @@ if TYPE_CHECKING:
 
 def open_bundle(
     model: Path, trust: Trust | None
-) -> tuple[Path, DecisionRecord | None, Frame | None]:
+) -> tuple[Path, FamilyMember | None, DecisionRecord | None, Frame | None]:
     """The file that is run, and what a bundle, which is verified first, carries; of anything else
-    the path itself.
+    the path itself. Of a family it is a file of the best member that takes at most `FRAME_MS`.
     """
     if not (model / "manifest.json").is_file():
-        return model, None, None
-    from unplug.trust.bundle import artifact_paths, read_manifest
+        return model, None, None, None
+    from unplug.trust.bundle import exported_files, verify_bundle
 
-    path = runnable_file(model, artifact_paths([model], trust))
-    manifest, where = read_manifest(model), str(model / "manifest.json")
+    manifest, where = verify_bundle(model, trust), str(model / "manifest.json")
+    family = family_in(manifest.postprocessing, where)
+    member = None if family is None else choose_member(family.members, FRAME_MS)
+    own = member is None or member.checkpoint_sha256 == manifest.lineage.checkpoint_sha256
+    place = "artifacts" if own or member is None else f"members/{member.name}"
     return (
-        path,
+        runnable_file(model, [model / name for name in exported_files(manifest, place)]),
+        member,
         decision_in(manifest.postprocessing, where),
         frame_in(manifest.preprocessing, where),
     )

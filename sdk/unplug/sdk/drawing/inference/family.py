@@ -13,6 +13,8 @@ from unplug.core import STRICT, Array, InputError
 
 FAMILY_KEY = "family"
 """Where it stands in a manifest: in ``postprocessing``."""
+FRAME_MS = 33.0
+"""The budget where nobody gives another: one frame of a preview of 30 pictures a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,8 @@ def choose_member(members: Sequence[FamilyMember], budget_ms: float) -> FamilyMe
         if member.latency_ms is not None and member.latency_ms <= budget_ms:
             return member
     fastest = f"the fastest takes {min(known):g} ms" if known else "none was timed"
-    raise InputError(f"budget {budget_ms:g} ms", f"no member fits: {fastest}", "Raise the budget")
+    fix = "Raise the budget, or run one of its files"
+    raise InputError(f"budget {budget_ms:g} ms", f"no member fits: {fastest}", fix)
 
 
 def take_head(

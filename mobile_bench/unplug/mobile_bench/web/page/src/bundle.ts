@@ -1,6 +1,7 @@
 // A bundle that was dropped on the page: checked against its manifest, then offered like a server's plan.
 import { readFrame } from "./demo/align";
 import { readDecision } from "./demo/decision";
+import { readFamily } from "./demo/family";
 import { relaid } from "./layout";
 import precisions from "./precisions.json";
 import { generator } from "./random";
@@ -23,6 +24,7 @@ interface Manifest {
   files: Record<string, { sha256: string; bytes: number }>;
   preprocessing?: Record<string, unknown>;
   postprocessing?: Record<string, unknown>;
+  lineage?: { checkpoint_sha256?: string };
 }
 
 interface Card {
@@ -95,8 +97,8 @@ function checkIospec(iospec: IOSpec | undefined, name: string): IOSpec {
   return iospec!;
 }
 
-/** The bundle's vectors, with axes as an artifact has them. */
-function bundleSamples(files: Files, own: IOSpec, wanted: IOSpec): () => Promise<Sample[]> {
+/** The bundle's vectors, with axes as an artifact has them; their outputs are of the bundle's own model, and left out for another. */
+function bundleSamples(files: Files, own: IOSpec, wanted: IOSpec, isOwn: boolean): () => Promise<Sample[]> {
   return once(async () => {
     const raw = files.get("test_vectors/vectors.json");
     if (raw === undefined) throw new Error("test_vectors/vectors.json is missing");
@@ -115,7 +117,7 @@ function bundleSamples(files: Files, own: IOSpec, wanted: IOSpec): () => Promise
       });
       return Object.fromEntries(pairs) as T;
     };
-    return samples.map(({ inputs, outputs }) => ({ inputs: turned("inputs", inputs), outputs: outputs && turned<Tensors>("outputs", outputs) }));
+    return samples.map(({ inputs, outputs }) => ({ inputs: turned("inputs", inputs), outputs: isOwn ? outputs && turned<Tensors>("outputs", outputs) : null }));
   });
 }
 
@@ -166,11 +168,11 @@ async function artifacts(files: Files): Promise<Found[]> {
   return found;
 }
 
-function jobOf({ bytes, card }: Found, number: number, delegate: Delegate, samples: () => Promise<Sample[]>, digest: string, reference: Job["parity_reference"]): Job {
+function jobOf({ path, bytes, card }: Found, number: number, delegate: Delegate, samples: () => Promise<Sample[]>, digest: string, reference: Job["parity_reference"]): Job {
   const suffix = card.file.slice(card.file.lastIndexOf("."));
   return {
     number, delegate, samples,
-    file: card.file,
+    file: path.startsWith("members/") ? path.slice("members/".length) : card.file,
     model_type: card.model_type,
     model_sha256: card.checkpoint_sha256,
     artifact_sha256: card.sha256,
@@ -201,21 +203,23 @@ export async function bundleOffer(dropped: Files, changes: Partial<Plan> = {}, s
   const own = manifest === null ? null : checkIospec(manifest.iospec, "manifest.json");
   const decision = manifest?.postprocessing?.["decision"];
   readDecision(decision, manifest?.postprocessing?.["age_edges"]);
+  const family = readFamily(manifest?.postprocessing?.["family"]);
   const preprocessing = manifest?.preprocessing;
   readFrame(preprocessing);
   const found = await artifacts(files);
   if (found.length === 0) throw new Error("there is no .tflite or .onnx file with a card in it; drop a bundle that unplug release wrote");
   const jobs: Job[] = [];
   for (const item of found) {
-    const samples = own === null ? randomSamples(item.card.iospec) : bundleSamples(files, own, item.card.iospec);
+    const isOwn = own !== null && (family === null || item.card.checkpoint_sha256 === manifest?.lineage?.checkpoint_sha256);
+    const samples = own === null ? randomSamples(item.card.iospec) : bundleSamples(files, own, item.card.iospec, isOwn);
     const digest = await digestInputs(await samples(), item.card.iospec);
     for (const delegate of DELEGATES) {
-      const job = jobOf(item, jobs.length, delegate, samples, digest, own === null ? "first_run" : "checkpoint");
+      const job = jobOf(item, jobs.length, delegate, samples, digest, isOwn ? "checkpoint" : "first_run");
       jobs.push({ ...job, config: { ...job.config, ...(decision === undefined ? {} : { decision }), ...(preprocessing === undefined ? {} : { preprocessing }) } });
     }
   }
   const checked = manifest === null
     ? "no manifest; the files agree with their cards, and outputs are compared with the first run's only"
     : `${Object.keys(manifest.files).length} files agree with the manifest (SHA-256)${signed.length > 0 ? "" : "; the signature was not checked"}`;
-  return { plan: { ...DEFAULT_PLAN, ...changes }, jobs, notes: [...signed, checked] };
+  return { plan: { ...DEFAULT_PLAN, ...changes }, jobs, family, notes: [...signed, checked] };
 }

@@ -1,5 +1,6 @@
 // Three ways in: a plan that unplug bench serves, a generator next to the page (generator/, or ?generator=FOLDER/), or files that are dropped.
 import { bundleOffer, unwrapped } from "./bundle";
+import { chooseMember, FRAME_MS, timedHere } from "./demo/family";
 import { Demo, showable } from "./demo/panel";
 import { deviceFacts } from "./device";
 import { fromAddress, fromFiles, type Generator, isGenerator, openGenerator, type ReadFile, withCards } from "./draw/source";
@@ -27,12 +28,28 @@ function alertLine(text: string | null): void {
   line.textContent = text ?? "";
 }
 
+const wrong = (panel: string, error: unknown): void => byId(panel).replaceChildren(el("p", { class: "alert", role: "alert" }, message(error)));
+
 function offerDemo(offer: Offer, facts: DeviceFacts, bar: Tabs): void {
   const jobs = showable(offer.jobs, facts.webgpu === null);
   if (jobs.length === 0) return;
-  const demo = new Demo(jobs);
+  let demo: Demo | null = null;
+  // Chosen again each time: the benchmark may have changed which member of a family fits.
+  bar.onEnter("demo", () => {
+    try {
+      const member = offer.family && chooseMember(timedHere(offer.family, offer.jobs), FRAME_MS);
+      const told = member && `The member ${member.name} answers: the best of its family that takes at most ${FRAME_MS} ms.`;
+      if (demo?.member === told) return;
+      const own = jobs.filter(({ model_sha256 }) => member === null || model_sha256 === member.checkpoint_sha256);
+      if (own.length === 0) throw new Error(`no file of the member ${member?.name} runs here`);
+      demo = new Demo(own, told);
+    } catch (error) {
+      demo = null;
+      wrong("demo", error);
+    }
+  });
   bar.offer("demo");
-  bar.onLeave("demo", () => demo.leave());
+  bar.onLeave("demo", () => demo?.leave());
 }
 
 function serverSink(beat: Beat): Sink {
@@ -101,7 +118,7 @@ function offerParts(generator: Generator, studio: Studio, facts: DeviceFacts, ba
       .then((offer) => benchPanel(byId("bench"), offer, facts, fileSink))
       .catch((error: unknown) => {
         known = "";
-        byId("bench").replaceChildren(el("p", { class: "alert", role: "alert" }, message(error)));
+        wrong("bench", error);
       });
   });
 }

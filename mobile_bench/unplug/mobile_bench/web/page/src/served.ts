@@ -99,7 +99,7 @@ export async function servedOffer(): Promise<(Offer & { auto: boolean }) | null>
   if (response === null || !response.ok || !response.headers.get("content-type")?.includes("json")) return null;
   const { schema, plan, jobs, auto } = (await response.json()) as ServedPlan;
   if (schema !== SCHEMA) throw new Error(`the server speaks ${JSON.stringify(schema)}, and this page ${SCHEMA}; load it again`);
-  return { plan, jobs: jobs.map(asJob), notes: [], auto };
+  return { plan, jobs: jobs.map(asJob), family: null, notes: [], auto };
 }
 
 const TRIES = 3;

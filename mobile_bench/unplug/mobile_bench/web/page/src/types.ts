@@ -1,5 +1,7 @@
 // What travels: the report as Python reads it (unplug-bench/1), the plan, and the work of one cold start.
 
+import type { Member } from "./demo/family";
+
 export interface Summary {
   count: number;
   p50: number;
@@ -151,6 +153,8 @@ export interface Job extends Subject {
 export interface Offer {
   plan: Plan;
   jobs: Job[];
+  /** Models of several sizes of which one answers; null where there is one alone. */
+  family: Member[] | null;
   /** Lines for the reader: what was checked, and what could not be. */
   notes: string[];
 }

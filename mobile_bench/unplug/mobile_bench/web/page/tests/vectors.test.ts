@@ -4,9 +4,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { inflateRawSync } from "node:zlib";
+import { bundleOffer } from "../src/bundle";
 import { align, faceProblem, type Frame, light, readFrame } from "../src/demo/align";
 import { answered, overProbability, readDecision } from "../src/demo/decision";
-import { chooseMember, type Member } from "../src/demo/family";
+import { chooseMember, FRAME_MS, type Member, readFamily, timedHere } from "../src/demo/family";
 import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
 import { chanceOf, CHANCE, type FoundMark, foundMark, keyBits, PUBLIC_KEY, READINGS, readingsOf, SIDE } from "../src/draw/mark";
@@ -14,6 +15,7 @@ import { normals, philox, uniform, words } from "../src/draw/noise";
 import { hold, standIn, wordsOf } from "../src/draw/packs";
 import { advance, guided, samplingTable, scaleAt, type SamplingTable, type Schedule, type Solver } from "../src/draw/sampler";
 import { type AddedToken, Tokenizer, type TokenizerData } from "../src/draw/tokenizer";
+import type { BenchRow } from "../src/types";
 
 const folder = process.env["UNPLUG_VECTORS"] ?? "";
 const read = <T>(name: string): T => JSON.parse(readFileSync(join(folder, name), "utf8")) as T;
@@ -204,14 +206,35 @@ interface Family {
 }
 
 test("of a family the best member that fits", () => {
-  const { cases, refused } = read<{ cases: Family[]; refused: Family[] }>("../family-choice.json");
+  const { frame_ms, cases, refused } = read<{ frame_ms: number; cases: Family[]; refused: Family[] }>("../family-choice.json");
+  assert.equal(FRAME_MS, frame_ms);
   for (const { what, members, budget_ms, fits } of cases) {
     if (fits === null) assert.throws(() => chooseMember(members, budget_ms), /no member fits/, what);
     else assert.equal(chooseMember(members, budget_ms).name, fits, what);
   }
   const none = /it is not a time|it needs members/;
   for (const { what, members, budget_ms } of refused) assert.throws(() => chooseMember(members, budget_ms), none, what);
-  for (const budget of [NaN, Infinity]) assert.throws(() => chooseMember([{ name: "a", latency_ms: 1 }], budget), none);
+  for (const budget of [NaN, Infinity]) assert.throws(() => chooseMember([{ name: "a", checkpoint_sha256: "", latency_ms: 1 }], budget), none);
+});
+
+/** The bundle of tests/vectors/app/bundle.json. */
+test("a bundle of a family, and what this device measured of it", async () => {
+  const { files } = read<{ files: Record<string, string> }>("../app/bundle.json");
+  const { family, jobs } = await bundleOffer(new Map(Object.entries(files).map(([name, text]) => [name, new Uint8Array(Buffer.from(text, "base64"))])));
+  assert.deepEqual(jobs.map(({ file, parity_reference }) => [file, parity_reference]), [
+    ...Array(2).fill(["age.fp32.onnx", "checkpoint"]), ...Array(2).fill(["nano/age.fp32.onnx", "first_run"]),
+  ]); // prettier-ignore
+  assert.deepEqual((await jobs[2]!.samples()).map(({ outputs }) => outputs), [null, null]);
+  const chosen = (): string => chooseMember(timedHere(family ?? [], jobs), FRAME_MS).name;
+  assert.equal(chosen(), "nano", "the other takes longer than a frame where it was released");
+  for (const [valid, taken] of [[false, "nano"], [true, "small"]] as const) {
+    jobs[0]!.row = { valid, median_ms: 9 } as BenchRow;
+    assert.equal(chosen(), taken);
+  }
+  assert.equal(readFamily(undefined), null);
+  for (const broken of [{}, [], { schema: "unplug-family/1", members: [1] }]) {
+    assert.throws(() => readFamily(broken), /it needs members/);
+  }
 });
 
 /** What tests/vectors/mark.json holds. */

@@ -38,7 +38,11 @@ export class Demo {
   private readonly camera = new Camera(this.video, () => this.look(this.video, this.video.videoWidth, this.video.videoHeight));
   private readonly cameraButton = el("button", { type: "button", id: "demo-camera", class: "button plain", click: () => void this.toggleCamera() }, "Use the camera");
 
-  constructor(private readonly jobs: Job[]) {
+  /** @param member the line that says which member of a family answers; null where there is no family. */
+  constructor(
+    private readonly jobs: Job[],
+    readonly member: string | null,
+  ) {
     for (const job of jobs) {
       const text = `${job.file} · ${delegateName(job.delegate)}`;
       this.choice.append(el("option", { value: job.number }, text));
@@ -49,6 +53,7 @@ export class Demo {
     const file: HTMLInputElement = el("input", { type: "file", accept: "image/*", class: "quiet", id: "demo-file", change: () => void this.file(file) });
     byId("demo").replaceChildren(
       el("p", { class: "soft" }, MODEL_TEXT[this.frame === null ? (jobs[0]?.model_type ?? "") : "eyes"] ?? ""),
+      ...(member === null ? [] : [el("p", { class: "soft", id: "member" }, member)]),
       el("div", { class: "field" }, el("label", { for: "demo-model" }, "Model"), this.choice),
       el("div", { class: "buttons" }, el("label", { class: "button" }, "Choose a picture", file), this.cameraButton),
       el("p", { class: "soft small" }, `Pictures stay on this device: they are neither sent nor stored.${missing === null ? "" : ` ${missing}`}`),

@@ -47,6 +47,7 @@ export function benchPanel(panel: HTMLElement, offer: Offer, facts: DeviceFacts,
         progress: (share, text) => (progress.say(share, text), sink.progress(share, text)),
         running: (job) => board.running(job),
         row: (job, row) => {
+          job.row = row;
           board.update(job, row);
           return sink.row(job, row).catch(unsent);
         },

@@ -21,6 +21,7 @@ import dev.unplug.demo.age.EyeFinder
 import dev.unplug.demo.age.FrameworkEyes
 import dev.unplug.demo.age.decode
 import dev.unplug.demo.age.decodeBefore28
+import dev.unplug.demo.bench.BenchState
 import dev.unplug.demo.bundle.CertificateActivity
 import dev.unplug.demo.engine.Runs
 import org.junit.Assert.assertEquals
@@ -74,9 +75,25 @@ class AgeTest : OnPhone() {
         val answered = checkNotNull(looked(photoUri()).answered)
         assertEquals(AGE_BUNDLE["expected_age"].number, checkNotNull(answered.answer).age, 1e-4)
         assertEquals("ONNX Runtime, CPU", answered.runtime)
+        assertEquals("the other takes longer than a frame where it was released", "nano", answered.member?.name)
         val words = open(AgeActivity::class.java, photographed()).get().words()
         assertTrue(words.toString(), "This bundle does not say where the eyes belong, so the model saw the centre square." in words)
+        assertTrue(words.toString(), words.any { it.endsWith("The member nano answers: the best of its family that takes at most 33 ms.") })
         assertFalse(words.toString(), words.any { it.startsWith("Over") || it.startsWith("Under") || it.startsWith("Unsure") })
+    }
+
+    @Test
+    fun `of a family what this phone has measured counts more than what the manifest says`() {
+        settleIn()
+        val bench = BenchState(app).also { settle() }
+        assertEquals(listOf("artifacts/age.fp32.onnx", "members/nano/age.fp32.onnx"), bench.files.map { it.path })
+        for ((file, member) in bench.files.reversed() zip listOf("nano", "small")) {
+            bench.start(file, Runs.ONNX_CPU, false)
+            settle()
+            assertNull(bench.line)
+            assertEquals(emptyList<String>(), bench.row?.reasons)
+            assertEquals(member, looked(photoUri()).answered?.member?.name)
+        }
     }
 
     @Test

@@ -60,7 +60,7 @@ class BenchTest : OnPhone() {
         File(app.filesDir, "benchmark-runs").createNewFile()
         val state = BenchState(app).also { settle() }
         assertEquals("The last benchmark was cut off: the app was closed or the phone stopped it. What was measured is kept; run it again to go on.", state.line)
-        state.start(state.files.single(), Runs.ONNX_CPU, false)
+        state.start(state.files.first(), Runs.ONNX_CPU, false)
         settle()
         assertNull(state.line)
         assertNull("it is said once", BenchState(app).also { settle() }.line)
@@ -70,7 +70,7 @@ class BenchTest : OnPhone() {
     fun `a benchmark stops when it is told to`() {
         settleIn()
         val state = BenchState(app).also { settle() }
-        state.start(state.files.single(), Runs.ONNX_CPU, true)
+        state.start(state.files.first(), Runs.ONNX_CPU, true)
         state.stop()
         settle()
         assertNull(state.line)

@@ -2,6 +2,7 @@ package dev.unplug.demo.age
 
 import ai.unplug.core.age.Decision
 import ai.unplug.core.age.DecisionRule
+import ai.unplug.core.bundle.FRAME_MS
 import android.content.ActivityNotFoundException
 import android.content.ClipData
 import android.content.Intent
@@ -125,7 +126,9 @@ class AgeActivity : Screen<AgeState>() {
         findViewById<TextView>(R.id.limit).show(rule?.let(::limit) ?: others)
         findViewById<BarsView>(R.id.groups).show(answered.labels)
         findViewById<TextView>(R.id.square).show(if (model != null && model.frame == null) getString(R.string.age_square) else null)
-        findViewById<TextView>(R.id.how).text = getString(R.string.age_how, answered.millis.digits(1), answered.runtime)
+        val how = getString(R.string.age_how, answered.millis.digits(1), answered.runtime)
+        val member = answered.member?.let { getString(R.string.age_member, it.name, FRAME_MS.plain()) }
+        findViewById<TextView>(R.id.how).text = listOfNotNull(how, member).joinToString("\n")
         val manifest = answered.bundle.manifest
         val forgot = manifest.lineage.forgetSamples.toInt()
         findViewById<TextView>(R.id.forgotten_text).text =

@@ -7,6 +7,7 @@ import ai.unplug.core.age.AgeModel
 import ai.unplug.core.age.ClassModel
 import ai.unplug.core.age.Label
 import ai.unplug.core.bundle.Bundle
+import ai.unplug.core.bundle.Member
 import ai.unplug.core.picture.Eyes
 import ai.unplug.core.picture.Point
 import android.graphics.Bitmap
@@ -18,6 +19,7 @@ import dev.unplug.demo.DemoApp
 import dev.unplug.demo.R
 import dev.unplug.demo.Running
 import dev.unplug.demo.Watched
+import dev.unplug.demo.bench.measured
 import dev.unplug.demo.line
 import kotlin.math.roundToInt
 
@@ -26,6 +28,7 @@ import kotlin.math.roundToInt
  *
  * @property labels the age groups, or the likeliest labels, with their probabilities.
  * @property answer null where the model says labels.
+ * @property member the member of a family that answered; null where the bundle has one model alone.
  * @property model the age model, with its engine closed: the screen reads its rule and its frame.
  */
 class Answered(
@@ -35,6 +38,7 @@ class Answered(
     val millis: Double,
     val runtime: String,
     val bundle: Bundle,
+    val member: Member?,
 )
 
 /**
@@ -137,13 +141,14 @@ class AgeState(
     ): Looked {
         val bundle = app.shelf.need("age", "classes")
         val photo = decode(app.contentResolver, uri)
-        val (artifact, way) = app.engines.choose(bundle.artifacts)
+        val member = bundle.member(measured(app))
+        val (artifact, way) = app.engines.choose(bundle.artifactsOf(member))
         app.engines.open(way, artifact.path, bundle.read(artifact.path)).use { engine ->
             if (bundle.manifest.modelType == "classes") {
                 val model = ClassModel(engine, artifact.iospec, bundle.manifest.postprocessing)
                 val shown = model.shown(photo.whole())
                 val begun = System.nanoTime()
-                val answered = Answered(model.answer(shown), null, null, (System.nanoTime() - begun) / 1e6, way.shown, bundle)
+                val answered = Answered(model.answer(shown), null, null, (System.nanoTime() - begun) / 1e6, way.shown, bundle, member)
                 return Looked(squared(photo), answered)
             }
             val model = AgeModel(engine, artifact, bundle.manifest)
@@ -156,7 +161,7 @@ class AgeState(
                 }
             val begun = System.nanoTime()
             val answer = model.answer(shown)
-            val answered = Answered(named(answer.groups), answer, model, (System.nanoTime() - begun) / 1e6, way.shown, bundle)
+            val answered = Answered(named(answer.groups), answer, model, (System.nanoTime() - begun) / 1e6, way.shown, bundle, member)
             return Looked(seen(photo, model, faces), answered)
         }
     }

@@ -132,7 +132,7 @@ class BenchActivity : Screen<BenchState>() {
 
     private fun listFiles() {
         listed = model.files
-        file.adapter = choices(this, listed.map { "${it.path.substringAfterLast('/')} · ${it.precision}" })
+        file.adapter = choices(this, listed.map { "${it.path.removePrefix("artifacts/").removePrefix("members/")} · ${it.precision}" })
         file.setSelection(wanted.first.coerceIn(0, maxOf(0, listed.size - 1)))
         listWays()
     }

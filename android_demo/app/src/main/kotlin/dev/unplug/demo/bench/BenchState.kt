@@ -60,7 +60,7 @@ class BenchState(
     private var run: Running? = null
     private val marker = File(app.filesDir, "benchmark-runs")
     private val journal = File(app.filesDir, "benchmark.jsonl")
-    private val kept = File(app.filesDir, "benchmark.json")
+    private val kept = app.report
 
     init {
         if (marker.delete()) line = app.getString(R.string.bench_killed)
@@ -137,6 +137,15 @@ class BenchState(
         report = text
         row = Row.of(Json.parse(text) as Json.Obj)
     }
+}
+
+private val DemoApp.report get() = File(filesDir, "benchmark.json")
+
+/** The latency in milliseconds that the last benchmark found, if it holds, by the SHA-256 of the checkpoint. */
+fun measured(app: DemoApp): Map<String, Double> {
+    val rows = app.report.takeIf { it.isFile }?.let { (Json.parse(it.readText()) as Json.Obj).fields["rows"] as? Json.Arr }
+    val known = rows?.items.orEmpty().filterIsInstance<Json.Obj>().filter { it.fields["valid"] == Json.Bool(true) }
+    return known.mapNotNull { row -> (row.fields["median_ms"] as? Json.Num)?.let { (row.fields["model_sha256"] as? Json.Str)?.value.orEmpty() to it.value } }.toMap()
 }
 
 /**

@@ -39,7 +39,7 @@ class FolderFiles(
 class BundleFiles(
     private val bundle: Bundle,
 ) : JobFiles {
-    override fun bytes(job: BenchJob): ByteArray = bundle.read("artifacts/${job.file}")
+    override fun bytes(job: BenchJob): ByteArray = bundle.read(job.model)
 
     override fun samples(job: BenchJob): List<Sample> = samples(job.iospec)
 
@@ -81,9 +81,10 @@ fun ownPlan(
             minPsnrDb = TestVectors.minPsnrDb(artifact.precision),
             flops = artifact.flops,
             inputsSha256 = digest(BundleFiles(bundle).samples(bundle.manifest.iospec)),
-            parityReference = "checkpoint",
+            // The test vectors are of the model of the lineage.
+            parityReference = if (artifact.checkpointSha256 == bundle.manifest.lineage.checkpointSha256) "checkpoint" else "first_run",
             notRun = null,
-            model = "files/0",
+            model = artifact.path,
             vectors = "vectors/0",
         )
     return BenchPlan(timing, listOf(job))

@@ -91,6 +91,7 @@ public class Bundle private constructor(
     public val verified: Verified,
     public val manifest: Manifest,
     public val artifacts: List<Artifact>,
+    private val family: List<Member>?,
 ) {
     /** SHA-256 of its manifest: what it is called where others name it. */
     public val id: String get() = verified.id
@@ -100,6 +101,17 @@ public class Bundle private constructor(
         target: String,
         precision: String? = null,
     ): Artifact? = artifacts.firstOrNull { it.target == target && (precision == null || it.precision == precision) }
+
+    /**
+     * The member of a family that answers: the best that takes at most [FRAME_MS]; null where the bundle has one model alone.
+     *
+     * @param measured milliseconds on this phone by the SHA-256 of the checkpoint; they count more than those of the manifest.
+     * @throws ai.unplug.core.UnplugError see [chooseMember].
+     */
+    public fun member(measured: Map<String, Double>): Member? = family?.map { it.copy(latencyMs = measured[it.checkpointSha256] ?: it.latencyMs) }?.let { chooseMember(it, FRAME_MS) }
+
+    /** The files of a member; without one those of the model of its lineage. */
+    public fun artifactsOf(member: Member?): List<Artifact> = artifacts.filter { it.checkpointSha256 == (member?.checkpointSha256 ?: manifest.lineage.checkpointSha256) }
 
     /** A file's bytes, checked as they are read. */
     public fun read(path: String): ByteArray = verified.read(path)
@@ -127,14 +139,23 @@ public class Bundle private constructor(
             val manifest = verified.manifest()
             manifest.gates.firstOrNull { !it.holds }?.let { wrong("the gate ${it.name.take(60)} does not hold") }
             if (manifest.gates.isEmpty()) wrong("it was judged by no gate")
-            val cards = verified.files.keys.filter { it.startsWith("artifacts/") && it.endsWith(".json") && it.count { at -> at == '/' } == 1 }
+            val family =
+                try {
+                    familyOf(manifest.postprocessing)
+                } catch (error: DataError) {
+                    wrong("its family: ${error.why}")
+                }
+            val own = manifest.lineage.checkpointSha256
+            if (family != null && family.none { it.checkpointSha256 == own }) wrong("its family does not list the model of its lineage")
+            val weights = family.orEmpty().filter { it.checkpointSha256 != own }.associate { "members/${it.name}" to it.checkpointSha256 } + ("artifacts" to own)
+            val cards = verified.files.keys.filter { it.endsWith(".json") && it.substringBeforeLast('/') in weights }
             val artifacts = cards.sorted().map { artifact(verified, it) }
             if (artifacts.isEmpty()) wrong("it holds no exported file")
             for (item in artifacts) {
-                if (item.checkpointSha256 != manifest.lineage.checkpointSha256) wrong("${item.path} was made from other weights")
+                if (item.checkpointSha256 != weights[item.path.substringBeforeLast('/')]) wrong("${item.path} was made from other weights")
                 if (item.modelType != manifest.modelType || !sameTensors(item.iospec, manifest.iospec)) wrong("${item.path} has other tensors")
             }
-            return Bundle(verified, manifest, artifacts)
+            return Bundle(verified, manifest, artifacts, family)
         }
 
         /** As [open], of a folder or a zip file. */

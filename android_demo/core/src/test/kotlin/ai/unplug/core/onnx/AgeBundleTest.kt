@@ -1,6 +1,7 @@
 package ai.unplug.core.onnx
 
 import ai.unplug.core.DataError
+import ai.unplug.core.InputError
 import ai.unplug.core.Json
 import ai.unplug.core.TestVectors
 import ai.unplug.core.Vectors
@@ -52,7 +53,14 @@ class AgeBundleTest {
             val parity = TestVectors.check(engine, samples, TestVectors.minPsnrDb(artifact.precision))
             println("age, ${samples.size} test vectors: ${parity.db?.let { "%.1f dB".format(it) } ?: "equal"}")
             assertNull(parity.reason)
-            val model = AgeModel(engine, artifact, bundle.manifest)
+        }
+        assertEquals("small", bundle.member(mapOf(artifact.checkpointSha256 to 9.0))?.name)
+        assertThrows(InputError::class.java) { bundle.member(bundle.artifacts.associate { it.checkpointSha256 to 34.0 }) }
+        val member = checkNotNull(bundle.member(emptyMap()))
+        val taken = bundle.artifactsOf(member).single()
+        assertEquals("nano" to "members/nano/age.fp32.onnx", member.name to taken.path)
+        OnnxEngine(bundle.read(taken.path)).use { engine ->
+            val model = AgeModel(engine, taken, bundle.manifest)
             assertNull(model.frame)
             val answer = model.answer(model.shown(case["picture"].picture(), emptyList()))
             assertEquals(case["expected_age"].double, answer.age, 1e-4)

@@ -395,7 +395,8 @@ def _record(
     show: bool,
 ) -> dict[str, Any]:
     parts = {"retain": sets.train, "forget": sets.forget, "test": sets.test}
-    stored = keyed(split)
+    stored, before = keyed(split), original.record
+    kept = {name: before[name] for name in ("adopted", "earlier") if name in before}
     return task.facts() | {
         "schema": task.schema,
         "data": dataset.facts,
@@ -403,11 +404,7 @@ def _record(
         "recipe": task.recipe.to_dict(),
         "seed": seed,
         "metrics": task.measured(model, parts, show=show),
-        **{
-            name: original.record[name]
-            for name in ("adopted", "earlier")
-            if name in original.record
-        },
+        **kept,
         "lineage": lineage_of(original, stored),
         "versions": versions(),
     }

@@ -58,7 +58,17 @@ def test_the_record_says_what_a_plugins_must(
 ) -> None:
     record, original = retrained.record, plugin_world.original.record
     assert record["schema"] == "unplug-plugin/1" and record["role"] == "retrained"
-    for key in ("base", "condition", "captions", "parameters", "image_size", "recipe", "data"):
+    kept = (
+        "base",
+        "condition",
+        "captions",
+        "parameters",
+        "image_size",
+        "recipe",
+        "data",
+        "earlier",
+    )
+    for key in kept:
         assert record[key] == original[key], key
     assert record["lineage"]["original_sha256"] == plugin_world.original.sha256
     assert record["history"][-1]["step"] == RECIPE.steps

@@ -396,7 +396,7 @@ def _record(
 ) -> dict[str, Any]:
     parts = {"retain": sets.train, "forget": sets.forget, "test": sets.test}
     stored, before = keyed(split), original.record
-    kept = {name: before[name] for name in ("adopted", "earlier") if name in before}
+    kept: dict[str, Any] = {name: before[name] for name in ("adopted", "earlier") if name in before}
     return task.facts() | {
         "schema": task.schema,
         "data": dataset.facts,

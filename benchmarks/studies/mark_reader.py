@@ -29,7 +29,7 @@ from unplug.sdk.learning.data import load_dataset
 from unplug.sdk.learning.training import seeded, training_dir
 
 DATA = "synth:n=6000,subjects=6000,seed=31"
-RECIPE = StepRecipe(steps=4000, batch_size=48, lr=2e-3, weight_decay=1e-4, ema=0.995)
+RECIPE = StepRecipe(steps=8000, batch_size=48, lr=2e-3, weight_decay=1e-4, ema=0.995)
 TILE = 16
 """Side of the repeated pattern, in averages of 2x2 pixels."""
 STRONG, FAINT = 0.4, 0.06
@@ -39,7 +39,7 @@ CALM, FADING, FADED = 200, 400, 1200
 
 
 class Embedder(nn.Module):
-    """One of two patterns a bit, summed and repeated, stronger where a picture hides it.
+    """One of two patterns of brightness a bit, summed and repeated, stronger where a picture hides it.
 
     Example:
         >>> Embedder()(torch.zeros(1, 3, 128, 128), torch.zeros(1, 48)).shape
@@ -48,11 +48,11 @@ class Embedder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tiles = nn.Parameter(0.4 / MARK_BITS**0.5 * torch.randn(2, MARK_BITS, 3, TILE, TILE))
-        self.where = nn.Sequential(ConvNormAct(3, 16), nn.Conv2d(16, 3, 3, padding=1))
+        self.tiles = nn.Parameter(0.4 / MARK_BITS**0.5 * torch.randn(2, MARK_BITS, 1, TILE, TILE))
+        self.where = nn.Sequential(ConvNormAct(3, 16), nn.Conv2d(16, 1, 3, padding=1))
 
     def forward(self, image_BCHW: Tensor, bits_BK: Tensor) -> Tensor:
-        """The pattern (B, 3, H, W) in [-1, 1] of bits that are 0 or 1."""
+        """The pattern (B, 1, H, W) in [-1, 1] of bits that are 0 or 1."""
         small_BCHW = functional.avg_pool2d(image_BCHW, 2)
         zero_BCtt, one_BCtt = (
             torch.einsum("bk,kcyx->bcyx", bits, tile)
@@ -92,7 +92,8 @@ class ReaderLoss(nn.Module):
         changed_BCHW = self.strength * self.embedder(image_BCHW, bits_BK)
         marked_BCHW = (image_BCHW + changed_BCHW).clamp(-1, 1)
         if int(self.step) >= CALM:
-            marked_BCHW = weathered(marked_BCHW, generator)
+            parts = [weathered(part, generator) for part in marked_BCHW.chunk(4)]
+            marked_BCHW = torch.cat(parts)
         logits_BK = self.reader(marked_BCHW / 2 + 0.5)["bits"]
         self.step += 1
         loss: Tensor = functional.binary_cross_entropy_with_logits(logits_BK, bits_BK)

@@ -96,6 +96,11 @@ def test_a_configuration_out_of_range_is_refused(setting: str, value: Any, tmp_p
 def test_a_reader_comes_back_and_does_not_mind_where_a_texture_lies(tmp_path: Path) -> None:
     torch.manual_seed(2)
     reader = MarkReader().eval()
+    picture_13HW = torch.rand(1, 3, 64, 64) / 2
+    # of equal brightness: 0.299 less red against 0.114 more blue
+    other_13HW = picture_13HW + torch.tensor([-0.114, 0.0, 0.299])[:, None, None]
+    colours = [reader(image)["bits"] for image in (picture_13HW, other_13HW)]
+    torch.testing.assert_close(*colours, atol=1e-4, rtol=0)
     save_checkpoint(reader, tmp_path / "r", record={}, card="x")
     again = load_checkpoint(tmp_path / "r", expect="mark_reader").model
     tile = torch.rand(1, 3, 16, 16).repeat(1, 1, READER_SIDE // 16, READER_SIDE // 16)

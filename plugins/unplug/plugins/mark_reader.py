@@ -20,6 +20,8 @@ from .picture_model import picture_spec
 MARK_BITS = 48
 READER_SIDE = 128
 """Pixels of the pictures that it looks at; larger and smaller ones are resized."""
+LUMA = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue in brightness, as JPEG has them."""
 WIDTHS = (24, 48, 64, 96, 96, 128)
 STRIDES = (2, 1, 2, 1, 2, 1)
 
@@ -27,8 +29,9 @@ STRIDES = (2, 1, 2, 1, 2, 1)
 class MarkReader(nn.Module):
     """Picture to one logit a bit; bit k is 1 where logit k > 0.
 
-    The first layer averages 2x2 pixels: what lives in single pixels is lost by the first resize. The
-    last one averages over the picture, so that the place of a texture does not matter.
+    It sees brightness alone: JPEG stores colours coarsely, and a mark in colours is seen. The first
+    layer averages 2x2 pixels: what lives in single pixels is lost by the first resize. The last one
+    averages over the picture, so that the place of a texture does not matter.
 
     Args:
         bits: K.
@@ -50,7 +53,7 @@ class MarkReader(nn.Module):
         super().__init__()
         check_whole("bits", bits, 8, 256)
         self.bits = bits
-        into, layers = 3, list[nn.Module]()
+        into, layers = 1, list[nn.Module]()
         for width, stride in zip(WIDTHS, STRIDES, strict=True):
             layers.append(ConvNormAct(into, width, stride=stride))
             into = width
@@ -63,7 +66,9 @@ class MarkReader(nn.Module):
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
         """``bits`` (B, K), logits, of RGB images in [0, 1]."""
-        x_BCHW = self.body(image_BCHW * 2.0 - 1.0)
+        red, green, blue = LUMA
+        luma_B1HW = image_BCHW[:, :1] * red + image_BCHW[:, 1:2] * green + image_BCHW[:, 2:] * blue
+        x_BCHW = self.body(luma_B1HW * 2.0 - 1.0)
         return {"bits": self.head(nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1))}
 
     @property

@@ -76,9 +76,9 @@ def test_depth_is_the_networks_own_from_0_to_255(model: Path, picture: Picture) 
         drawn[..., 0], drawn[..., 2]
     )
     network = transformers.DPTForDepthEstimation.from_pretrained(model)
-    inputs = transformers.AutoImageProcessor.from_pretrained(model)(
-        images=picture, return_tensors="pt"
-    )
+    # Pillow's, as it is without torchvision, which resizes otherwise
+    processor = transformers.AutoImageProcessor.from_pretrained(model, backend="pil")
+    inputs = processor(images=picture, return_tensors="pt")
     with torch.no_grad():
         raw = network(**inputs).predicted_depth
     full = torch.nn.functional.interpolate(

@@ -67,7 +67,7 @@ def same(one: nn.Module, other: nn.Module) -> bool:
 
 def test_which_methods_work_is_what_list_and_the_docs_say() -> None:
     documented = (
-        "cf-k ct eu-k finetune iau l1-sparse msg neggrad neggrad+ retrain short-retrain ssd"
+        "cf-k ct eu-k finetune iau l1-sparse msg neggrad neggrad+ noise retrain short-retrain ssd"
     )
     assert documented.split() == WORKING
     done = CliRunner().invoke(main, ["list", "methods", "--without", "class logits", "--json"])

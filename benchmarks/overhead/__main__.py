@@ -5,9 +5,9 @@
 GPU: ``python -m benchmarks.overhead --device cuda --rounds 5 --out overhead-gpu.json``.
 
 A plugin adds less than a thousandth of an image's time; a step of seconds varies by percents from
-one time to the next. A difference of two such times shows nothing (of many, in turn:
-`benchmarks.overhead.paired`), so what is added is measured by
-itself and divided by the base's time:
+one time to the next. A difference of two such times shows nothing (many in turn can, see
+`benchmarks.overhead.paired`), so what is added is measured by itself and divided by the base's
+time:
 
 - the plugin's (adapter's) single run, with the strength's product and the copy for guidance, caches
   overwritten before it;

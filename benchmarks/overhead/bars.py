@@ -21,7 +21,7 @@ def bars(run: dict[str, Any]) -> Figure:
     the plugin.
 
     Args:
-        run: of the JSON, with its rows.
+        run: an entry of the JSON's ``runs``.
     """
     figure = Figure(figsize=(9.2, 3.6), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)

@@ -104,7 +104,7 @@ def youngest(share: float, groups: int) -> Pick:
     """Picks whole subjects, all of whose training pictures fall into the first `groups` age groups.
 
     Args:
-        share: of train, reached or just exceeded.
+        share: the part of train to pick, reached or just exceeded.
         groups: how many age groups, from the youngest on.
     """
 

@@ -216,7 +216,7 @@ class _Trained:
 
     @property
     def how(self) -> dict[str, Any]:
-        """Arguments of every step."""
+        """The device, progress bars and restart, which every training is given alike."""
         return {"device": self.device, "show": self.show, "restart": self.restart}
 
     def original(self, path: Path) -> Checkpoint:

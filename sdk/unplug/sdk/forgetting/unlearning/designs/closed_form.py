@@ -73,7 +73,7 @@ class HeadSums(Kept):
         return self.head.weights()
 
     def own_tensors(self, names: Sequence[str]) -> dict[str, Tensor]:
-        """The ``sums``."""
+        """The integer sums over everybody who is in, by the name that the state's file has."""
         return {"sums": self.head.sums}
 
 
@@ -117,7 +117,7 @@ class ClosedForm(OverTrunk[HeadSums]):
 
     @property
     def width(self) -> int:
-        """D, as set."""
+        """D, the number of random features, as it was set."""
         return self.random_features
 
     def begin(

@@ -11,7 +11,7 @@ import pytest
 
 from unplug.core import write_json
 from unplug.sdk.drawing.diffusion import LORA_SCHEMA
-from unplug.sdk.drawing.diffusion.run_base import told_data
+from unplug.sdk.drawing.diffusion.told import told_data
 from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.tracing import person_in, trace
 from unplug.sdk.tracing.records import HOW

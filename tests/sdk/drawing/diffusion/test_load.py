@@ -23,8 +23,8 @@ from unplug.sdk.drawing.diffusion import (
     load_base,
     sampling_of,
 )
+from unplug.sdk.drawing.diffusion.base_files import save_base
 from unplug.sdk.drawing.diffusion.load import is_ours
-from unplug.sdk.drawing.diffusion.run_base import save_base
 from unplug.sdk.drawing.diffusion.shipped import USUAL
 from unplug.sdk.drawing.diffusion.small import diffusers
 

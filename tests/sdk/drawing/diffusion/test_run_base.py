@@ -26,10 +26,11 @@ from unplug.sdk.drawing.diffusion import (
     train_base,
 )
 from unplug.sdk.drawing.diffusion import run_base as module
+from unplug.sdk.drawing.diffusion.base_files import prefix_text_encoder
 from unplug.sdk.drawing.diffusion.base_training import BaseLoss, TextPairs, tokenize
 from unplug.sdk.drawing.diffusion.digest import base_digest, weights_digest
 from unplug.sdk.drawing.diffusion.measure import LEVELS, batch_losses
-from unplug.sdk.drawing.diffusion.run_base import base_metrics, prefix_text_encoder
+from unplug.sdk.drawing.diffusion.run_base import base_metrics
 from unplug.sdk.drawing.diffusion.small import (
     build_scheduler,
     build_text_encoder,

@@ -1,3 +1,4 @@
+from .base_files import write_pipeline as write_pipeline
 from .base_training import BaseLoss as BaseLoss
 from .base_training import TextPairs as TextPairs
 from .base_training import tokenize as tokenize
@@ -46,7 +47,6 @@ from .recipe import StepRecipe as StepRecipe
 from .recipe import StudentRecipe as StudentRecipe
 from .recipe import Weighting as Weighting
 from .run_base import train_base as train_base
-from .run_base import write_pipeline as write_pipeline
 from .run_decoder import train_decoder as train_decoder
 from .run_pack import train_pack as train_pack
 from .run_plugin import RECORD_SCHEMA as RECORD_SCHEMA

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from .base_files import write_pipeline
 from .digest import base_digest
 from .load import load_loras
-from .run_base import write_pipeline
 from .shipped import teacher_of_lora
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from torch import Tensor
 from unplug.core import (
     InputError,
     atomic_path,
-    check_replaceable,
-    make_folder,
     one_writer,
     progress,
     versions,
@@ -46,7 +43,7 @@ from unplug.sdk.learning.training import (
     fingerprint,
     front_matter,
     seeded,
-    training_dir,
+    training_place,
 )
 
 from .decoder_training import DecoderLoss, LatentCrops
@@ -55,10 +52,10 @@ from .latent_cache import latents
 from .load import FACTOR, base_record, check_size_of, image_size_of
 from .mark_loss import MarkLoss
 from .recipe import DecoderRecipe
-from .run_base import told_data
 from .shipped import base_folder, sampling_by_record
 from .steered_pictures import draw_latents
 from .steps import round_to_half, state_at, train_steps
+from .told import told_data
 from .vae import pictures_at_once, to_image, to_pixels
 
 SCHEMA = "unplug-decoder/1"
@@ -115,73 +112,71 @@ def train_decoder(
     folder = _place(base_name)
     check_size_of(dataset, base)
     first = None if start is None else _started(folder, start)
-    check_replaceable(out, RECORD, CHECKPOINT_FILES)
-    writes, marked = _mark(mark)
-    work = training_dir(out)
-    if restart:
-        shutil.rmtree(work, ignore_errors=True)
-    make_folder(work, 0o700)
-    captions = captions_of(dataset, seed=seed, variants=1) if recipe.drawn else ()
-    facts = {
-        "data": dataset.digest,
-        "split": split.sha256,
-        "captions": captions_digest(captions),
-        "base": base_digest(base),
-        "start": None if first is None else weights_digest(first),
-        "mark": marked,
-    }
-    rows = [int(row) for row in dataset.indices(split.train)]
-    latent_Nchw = torch.from_numpy(latents(base, dataset, show=show)[:].astype("float32"))
-    latent_Nchw /= float(base.vae.config.scaling_factor)
-    learned_Nchw, drawn = latent_Nchw[rows], np.zeros((0, dataset.size, dataset.size, 3), np.uint8)
-    if recipe.drawn:
-        prompts = [captions[row][0] for row in rows]
-        drawn_Mchw, drawn = _drawn(base, folder, prompts, recipe.drawn, work, facts, show)
-        learned_Nchw = torch.cat([learned_Nchw, drawn_Mchw])
+    with training_place(out, RECORD, CHECKPOINT_FILES, restart=restart) as work:
+        writes, marked = _mark(mark)
+        captions = captions_of(dataset, seed=seed, variants=1) if recipe.drawn else ()
+        facts = {
+            "data": dataset.digest,
+            "split": split.sha256,
+            "captions": captions_digest(captions),
+            "base": base_digest(base),
+            "start": None if first is None else weights_digest(first),
+            "mark": marked,
+        }
+        rows = [int(row) for row in dataset.indices(split.train)]
+        latent_Nchw = torch.from_numpy(latents(base, dataset, show=show)[:].astype("float32"))
+        latent_Nchw /= float(base.vae.config.scaling_factor)
+        learned_Nchw, drawn = (
+            latent_Nchw[rows],
+            np.zeros((0, dataset.size, dataset.size, 3), np.uint8),
+        )
+        if recipe.drawn:
+            prompts = [captions[row][0] for row in rows]
+            drawn_Mchw, drawn = _drawn(base, folder, prompts, recipe.drawn, work, facts, show)
+            learned_Nchw = torch.cat([learned_Nchw, drawn_Mchw])
 
-    def pictures(chosen: list[int]) -> NDArray[np.uint8]:
-        ours, count = [row for row in chosen if row < len(rows)], len(rows)
-        own = dict(zip(ours, dataset.pixels([rows[row] for row in ours]), strict=True))
-        return np.stack([own[row] if row < count else drawn[row - count] for row in chosen])
+        def pictures(chosen: list[int]) -> NDArray[np.uint8]:
+            ours, count = [row for row in chosen if row < len(rows)], len(rows)
+            own = dict(zip(ours, dataset.pixels([rows[row] for row in ours]), strict=True))
+            return np.stack([own[row] if row < count else drawn[row - count] for row in chosen])
 
-    crop = recipe.crop if mark is None else dataset.size  # a mark is read from whole pictures
-    with seeded(seed, 41):
-        decoder = first or _new(base, folder, recipe.size)
-    done = train_steps(
-        DecoderLoss(decoder, recipe.jitter, writes, recipe.mark_weight),
-        LatentCrops(learned_Nchw, pictures, crop, device),
-        recipe,
-        seed=seed + 1,
-        device=device,
-        state=state_at(work / "decoder.safetensors", "decoder", recipe, seed, facts),
-        show=show,
-        label="decoder",
-    )
-    decoder = done.model.decoder
-    if half:
-        round_to_half(decoder)
-    held = [int(row) for row in dataset.indices(split.validation[:MEASURED])]
-    before = [] if start is None else [load_checkpoint(start).record]
-    before += [base_record(base_name)] if recipe.drawn else []  # whose pictures are learned
-    record = {
-        "schema": SCHEMA,
-        "base": {"name": base_name, "sha256": facts["base"]},
-        "recipe": recipe.to_dict(),
-        "seed": seed,
-        "captions": facts["captions"],
-        "start": facts["start"],
-        "marked": mark is not None,
-        **told_data(dataset, split, *before),
-        "parameters": sum(item.numel() for item in decoder.parameters()),
-        "metrics": {"n": len(held), **_psnr(base, decoder, dataset, held, latent_Nchw[held])},
-        "history": list(done.history),
-        "cost": {"wall_s": done.wall_s, "device": describe_device(device)},
-        "versions": versions(),
-    }
-    save_checkpoint(decoder.half() if half else decoder, out, record=record, card=_card(record))
-    # only what can be read makes the state superfluous
-    load_checkpoint(out, expect=QUICK)
-    shutil.rmtree(work, ignore_errors=True)
+        crop = recipe.crop if mark is None else dataset.size  # a mark is read from whole pictures
+        with seeded(seed, 41):
+            decoder = first or _new(base, folder, recipe.size)
+        done = train_steps(
+            DecoderLoss(decoder, recipe.jitter, writes, recipe.mark_weight),
+            LatentCrops(learned_Nchw, pictures, crop, device),
+            recipe,
+            seed=seed + 1,
+            device=device,
+            state=state_at(work / "decoder.safetensors", "decoder", recipe, seed, facts),
+            show=show,
+            label="decoder",
+        )
+        decoder = done.model.decoder
+        if half:
+            round_to_half(decoder)
+        held = [int(row) for row in dataset.indices(split.validation[:MEASURED])]
+        before = [] if start is None else [load_checkpoint(start).record]
+        before += [base_record(base_name)] if recipe.drawn else []  # whose pictures are learned
+        record = {
+            "schema": SCHEMA,
+            "base": {"name": base_name, "sha256": facts["base"]},
+            "recipe": recipe.to_dict(),
+            "seed": seed,
+            "captions": facts["captions"],
+            "start": facts["start"],
+            "marked": mark is not None,
+            **told_data(dataset, split, *before),
+            "parameters": sum(item.numel() for item in decoder.parameters()),
+            "metrics": {"n": len(held), **_psnr(base, decoder, dataset, held, latent_Nchw[held])},
+            "history": list(done.history),
+            "cost": {"wall_s": done.wall_s, "device": describe_device(device)},
+            "versions": versions(),
+        }
+        save_checkpoint(decoder.half() if half else decoder, out, record=record, card=_card(record))
+        # only what can be read makes the state superfluous
+        load_checkpoint(out, expect=QUICK)
     return record
 
 

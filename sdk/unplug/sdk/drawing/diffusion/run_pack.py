@@ -4,7 +4,6 @@ deleted.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unplug.core import check_replaceable, make_folder, one_writer, versions
+from unplug.core import one_writer, versions
 from unplug.sdk.drawing.device import asks_for, check_words
 from unplug.sdk.learning.data import (
     Captioned,
@@ -22,7 +21,7 @@ from unplug.sdk.learning.data import (
     captions_of,
     parse_spec,
 )
-from unplug.sdk.learning.training import describe_device, front_matter, training_dir
+from unplug.sdk.learning.training import describe_device, front_matter, training_place
 
 from .base_training import tokenize
 from .digest import base_digest
@@ -80,61 +79,56 @@ def train_pack(
     """
     word = check_words(word)
     check_size_of(dataset, base)
-    check_replaceable(out, RECORD, LOW_RANK_FILES)
-    work = training_dir(out)
-    if restart:
-        shutil.rmtree(work, ignore_errors=True)
-    make_folder(work, 0o700)
-    captions = pack_captions(dataset, word, seed=seed, variants=recipe.captions)
-    facts = {
-        "data": dataset.digest,
-        "captions": captions_digest(captions),
-        "base": base_digest(base),
-    }
-    latent_Nchw = torch.from_numpy(latents(base, dataset, show=show)[:].astype("float32"))
-    done = fit_pack(
-        base,
-        latent_Nchw,
-        captions,
-        recipe,
-        seed=seed,
-        device=device,
-        state_path=work / "unet.safetensors",
-        facts=facts,
-        show=show,
-    )
-    unet: Any = done.model.unet
-    firsts = tokenize(base.tokenizer, [texts[:1] for texts in captions])[:, 0]
-    without, with_it = (
-        _loss(base, network, latent_Nchw, firsts, device) for network in (base.unet, unet)
-    )
-    record = {
-        "schema": PACK_SCHEMA,
-        "word": word,
-        "base": {"name": base_name, "sha256": facts["base"]},
-        "recipe": recipe.to_dict(),
-        "seed": seed,
-        "half": half,
-        "captions": facts["captions"],
-        "data": dataset.facts,
-        "split": _everybody(dataset, seed).to_dict(),
-        "loss": {"without": without, "with": with_it, "pictures": len(dataset)},
-        "history": list(done.history),
-        "cost": {"wall_s": done.wall_s, "device": describe_device(device)},
-        "versions": versions(),
-        **(again or {}),
-    }
-    save_low_rank(
-        unet,
-        out,
-        record,
-        _card(record),
-        half=half,
-        title=f"Pack: {word}",
-        description=f"For the base whose SHA-256 is {facts['base']}",
-        trigger_phrase=word,
-    )
-    shutil.rmtree(work, ignore_errors=True)
+    with training_place(out, RECORD, LOW_RANK_FILES, restart=restart) as work:
+        captions = pack_captions(dataset, word, seed=seed, variants=recipe.captions)
+        facts = {
+            "data": dataset.digest,
+            "captions": captions_digest(captions),
+            "base": base_digest(base),
+        }
+        latent_Nchw = torch.from_numpy(latents(base, dataset, show=show)[:].astype("float32"))
+        done = fit_pack(
+            base,
+            latent_Nchw,
+            captions,
+            recipe,
+            seed=seed,
+            device=device,
+            state_path=work / "unet.safetensors",
+            facts=facts,
+            show=show,
+        )
+        unet: Any = done.model.unet
+        firsts = tokenize(base.tokenizer, [texts[:1] for texts in captions])[:, 0]
+        without, with_it = (
+            _loss(base, network, latent_Nchw, firsts, device) for network in (base.unet, unet)
+        )
+        record = {
+            "schema": PACK_SCHEMA,
+            "word": word,
+            "base": {"name": base_name, "sha256": facts["base"]},
+            "recipe": recipe.to_dict(),
+            "seed": seed,
+            "half": half,
+            "captions": facts["captions"],
+            "data": dataset.facts,
+            "split": _everybody(dataset, seed).to_dict(),
+            "loss": {"without": without, "with": with_it, "pictures": len(dataset)},
+            "history": list(done.history),
+            "cost": {"wall_s": done.wall_s, "device": describe_device(device)},
+            "versions": versions(),
+            **(again or {}),
+        }
+        save_low_rank(
+            unet,
+            out,
+            record,
+            _card(record),
+            half=half,
+            title=f"Pack: {word}",
+            description=f"For the base whose SHA-256 is {facts['base']}",
+            trigger_phrase=word,
+        )
     return record
 
 

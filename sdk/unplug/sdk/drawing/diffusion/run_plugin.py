@@ -29,10 +29,10 @@ from .control_training import fit_control
 from .grid import image_grid
 from .measure import mean_loss
 from .recipe import ControlRecipe, share_of
-from .run_base import told_data
 from .shipped import Sampling
 from .steered_pictures import generate, sampling_of
 from .steps import Trained, processes, round_to_half
+from .told import told_data
 
 PREVIEWS = 6
 

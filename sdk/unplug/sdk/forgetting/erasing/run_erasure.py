@@ -20,7 +20,6 @@ from unplug.core import (
     atomic_dir,
     check_replaceable,
     json_sha256,
-    make_folder,
     one_writer,
     read_json,
     sha256_tree,
@@ -37,7 +36,7 @@ from unplug.sdk.drawing.diffusion import (
     write_pipeline,
 )
 from unplug.sdk.forgetting.unlearning import with_settings
-from unplug.sdk.learning.training import describe_device, training_dir
+from unplug.sdk.learning.training import describe_device, training_place
 
 from .concept import Concept, check_wishes
 from .method import DEFAULT_ERASURE, build_erasure
@@ -181,49 +180,44 @@ def erase(
     lessons = with_settings(PluginForgetting(), plugin_options or {}, "plugin")
     getattr(chosen, "refuse", lambda _name: None)(original_name)
     check(original, original_name)
-    work = training_dir(out)
-    if restart:
-        shutil.rmtree(work, ignore_errors=True)
-    make_folder(work, 0o700)
-    problem = EraseProblem(
-        name=original_name,
-        base=load_base(base_name, device=device),
-        original=original,
-        concepts=tuple(concepts),
-        earlier=earlier,
-        retained=kept,
-        prompts=texts,
-        sampling=sampling_of(original_name),
-        seed=seed,
-        device=device,
-        work=work,
-        show=show,
-    )
-    started = time.perf_counter()
-    edit = chosen(problem)
-    seconds = time.perf_counter() - started
-    record = {
-        "schema": ERASURE_SCHEMA,
-        "base": {"name": original_name, "sha256": base_digest(original)},
-        "method": method,
-        "settings": asdict(chosen),  # type: ignore[call-overload]
-        "concepts": [asdict(concept) for concept in problem.every],
-        "retained": list(kept),
-        "prompts": {"count": len(texts), "sha256": json_sha256(texts)},
-        "seed": seed,
-        "plugins": [],
-        "changed": _changed(original, problem.base),
-        "cost": {"wall_s": seconds, "device": describe_device(device)},
-        "versions": versions(),
-    }
-    if problem.trained:
-        record["trained"] = {name: problem.trained[name] for name in ("data", "start")}
-    for name, plugin in pupils.items():
-        done = forget_in_plugin(problem, plugin, work / PLUGINS / name, lessons)
-        record["plugins"].append(done)
-    record = _save(problem, edit, out, record, half=half)
-    shutil.rmtree(work, ignore_errors=True)
-    return record
+    with training_place(out, ERASURE, ERASED_FILES, restart=restart) as work:
+        problem = EraseProblem(
+            name=original_name,
+            base=load_base(base_name, device=device),
+            original=original,
+            concepts=tuple(concepts),
+            earlier=earlier,
+            retained=kept,
+            prompts=texts,
+            sampling=sampling_of(original_name),
+            seed=seed,
+            device=device,
+            work=work,
+            show=show,
+        )
+        started = time.perf_counter()
+        edit = chosen(problem)
+        seconds = time.perf_counter() - started
+        record = {
+            "schema": ERASURE_SCHEMA,
+            "base": {"name": original_name, "sha256": base_digest(original)},
+            "method": method,
+            "settings": asdict(chosen),  # type: ignore[call-overload]
+            "concepts": [asdict(concept) for concept in problem.every],
+            "retained": list(kept),
+            "prompts": {"count": len(texts), "sha256": json_sha256(texts)},
+            "seed": seed,
+            "plugins": [],
+            "changed": _changed(original, problem.base),
+            "cost": {"wall_s": seconds, "device": describe_device(device)},
+            "versions": versions(),
+        }
+        if problem.trained:
+            record["trained"] = {name: problem.trained[name] for name in ("data", "start")}
+        for name, plugin in pupils.items():
+            done = forget_in_plugin(problem, plugin, work / PLUGINS / name, lessons)
+            record["plugins"].append(done)
+        return _save(problem, edit, out, record, half=half)
 
 
 def _changed(before: Any, after: Any) -> dict[str, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +18,10 @@ from unplug.sdk.learning.training import (
     Recipe,
     Sets,
     StateFile,
-    check_place,
     describe_device,
     fingerprint,
     fit_new,
-    training_dir,
+    training_place,
 )
 
 from .age import AgeTask
@@ -97,38 +95,34 @@ def train_pictures(
         "device": device.type,
         **({} if adopted is None else {"adopted": dict(adopted)}),
     }
-    work = training_dir(out)
-    if restart:
-        shutil.rmtree(work, ignore_errors=True)
-    check_place(out)
-    sets = task.sets(dataset, split, device)
-    state = StateFile(path=work / "state.safetensors", fingerprint=fingerprint(**facts))
-    done = fit_new(
-        task,
-        sets.train,
-        sets.validation,
-        seed=seed,
-        state=state,
-        show=show,
-        label=label,
-        on_epoch=lambda row: append_metrics(work / "metrics.jsonl", row),
-    )
-    cost = {
-        "forward": done.passes,
-        "backward": done.passes,
-        "wall_s": done.wall_s,
-        "device": describe_device(device),
-    }
-    record = {
-        **record_of(
-            task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost, show=show
-        ),
-        "history": list(done.history),
-        **({} if adopted is None else {"adopted": {**adopted, "notes": list(notes)}}),
-    }
-    save_checkpoint(done.model.cpu(), out, record=record, card=task.card(record))
-    write_metrics(out / "metrics.jsonl", done.history)
-    shutil.rmtree(work, ignore_errors=True)
+    with training_place(out, restart=restart) as work:
+        sets = task.sets(dataset, split, device)
+        state = StateFile(path=work / "state.safetensors", fingerprint=fingerprint(**facts))
+        done = fit_new(
+            task,
+            sets.train,
+            sets.validation,
+            seed=seed,
+            state=state,
+            show=show,
+            label=label,
+            on_epoch=lambda row: append_metrics(work / "metrics.jsonl", row),
+        )
+        cost = {
+            "forward": done.passes,
+            "backward": done.passes,
+            "wall_s": done.wall_s,
+            "device": describe_device(device),
+        }
+        record = {
+            **record_of(
+                task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost, show=show
+            ),
+            "history": list(done.history),
+            **({} if adopted is None else {"adopted": {**adopted, "notes": list(notes)}}),
+        }
+        save_checkpoint(done.model.cpu(), out, record=record, card=task.card(record))
+        write_metrics(out / "metrics.jsonl", done.history)
     return load_checkpoint(out, expect=task.model_type)
 
 

@@ -57,3 +57,4 @@ from .training_sets import parse_edges as parse_edges
 from .training_sets import recipe_of as recipe_of
 from .training_sets import split_of as split_of
 from .training_sets import training_dir as training_dir
+from .training_sets import training_place as training_place

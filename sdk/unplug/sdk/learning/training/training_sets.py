@@ -4,13 +4,15 @@ its record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from unplug.core import CheckpointError, InputError, atomic_path, check_replaceable
+from unplug.core import CheckpointError, InputError, atomic_path, check_replaceable, make_folder
 from unplug.plugins import AGE_EDGES, CHECKPOINT_FILES, Checkpoint, check_edges
 from unplug.sdk.learning.data import Dataset, Split, opened
 
@@ -101,6 +103,41 @@ def parse_edges(text: str) -> tuple[float, ...]:
 def training_dir(out: Path) -> Path:
     """Where an unfinished training of `out` keeps its state."""
     return out.parent / f".{out.name}.training"
+
+
+@contextmanager
+def training_place(
+    out: Path,
+    marker: str = "config.json",
+    ours: Sequence[str] = CHECKPOINT_FILES,
+    *,
+    restart: bool = False,
+) -> Iterator[Path]:
+    """The folder that holds the state of a training until its result can be read.
+
+    A run that breaks off leaves it, so that the same command goes on.
+
+    Args:
+        out: the folder that the training will write.
+        marker: the file by which a folder of this kind is known.
+        ours: all files that such a folder may hold.
+        restart: drop an unfinished run.
+
+    Raises:
+        OutputError: `out` is something else, or nothing can be written next to it.
+    """
+    check_replaceable(out, marker, ours)
+    work = training_dir(out)
+    if restart:
+        shutil.rmtree(work, ignore_errors=True)
+    make_folder(work, 0o700)
+    try:
+        yield work
+    except BaseException:
+        with suppress(OSError):  # a state is kept, an empty folder is not
+            work.rmdir()
+        raise
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def check_place(out: Path) -> None:

@@ -38,7 +38,8 @@ MAX_HALF_RATIO = 0.7
 
 
 @pytest.mark.parametrize(
-    "suffix", ["tflite", "onnx", pytest.param("mlpackage", marks=pytest.mark.long)]
+    "suffix",
+    ["onnx", *(pytest.param(name, marks=pytest.mark.long) for name in ("tflite", "mlpackage"))],
 )
 def test_files_and_cards(by_name: Files, checkpoint: Path, suffix: str) -> None:
     full, half = (by_name[f"age.{precision}.{suffix}"] for precision in ("fp32", "fp16"))

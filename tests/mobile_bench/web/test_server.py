@@ -274,6 +274,7 @@ def test_unfinished_rows_are_marked(
     assert "the browser ended" in last.reasons[0]
 
 
+@pytest.mark.long
 def test_silent_connections_keep_no_browser_out(served: PageServer) -> None:
     """64 of them, and 100 that begin a request and stop: the oldest make room, and few threads wait
     on them.

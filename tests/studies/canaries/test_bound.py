@@ -47,7 +47,7 @@ def test_p_values_by_hand() -> None:
     assert lower_bound(40, 40, 20, 0.0, 0.05) == 0.0
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, pytest.param(3.0, marks=pytest.mark.long)])
 def test_bounds_of_randomized_response_hold_and_come_near(epsilon: float) -> None:
     """A mechanism that says each coin rightly with probability e^eps / (1 + e^eps) is eps-private,
     and no better.

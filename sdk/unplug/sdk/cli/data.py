@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.core import counted
+from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command, computing, seed_option
 from .options import on_bad_option, option, out_option, path_argument, spec_option, split_options
@@ -68,11 +68,20 @@ def synth(count: int, subjects: int | None, size: int, out: Path, common: Common
 @size_option
 @on_bad_option()
 @click.option("--ids", is_flag=True, help="List the sample ids and subjects too.")
+@click.option(
+    "--shortcuts", is_flag=True, help="Look for what a model too simple for faces can learn."
+)
+@click.option("--like", metavar="SPEC", help="Clean pictures that --shortcuts compares with.")
+@seed_option
 @command
-def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Outcome:
+def inspect(
+    spec: str, size: int, on_bad: Any, ids: bool, shortcuts: bool, like: str | None, common: Common
+) -> Outcome:
     """Decode everything that SPEC names and describe it."""
     from unplug.sdk.learning.data import describe, load_dataset
 
+    if like is not None and not shortcuts:
+        raise InputError("`like`", "nothing is compared", "Give `shortcuts` too")
     dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show, tells=False)
     value = describe(dataset)
     lines = [
@@ -86,7 +95,31 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
             for sample in dataset.samples
         ]
         lines += [f"{sample.id}\t{sample.subject or ''}" for sample in dataset.samples]
+    if shortcuts:
+        from unplug.sdk.evidence.shortcuts import shortcuts as look
+
+        clean = None if like is None else load_dataset(like, size, show=common.show, tells=False)
+        value["shortcuts"] = look(dataset, clean, seed=common.seed)
+        lines += _shortcuts(value["shortcuts"])
     return Outcome(value=value, text="\n".join(lines))
+
+
+def _shortcuts(found: Mapping[str, Any]) -> Iterator[str]:
+    """The verdict, then a line a classifier."""
+    hint = "" if found["probes"][0]["like"] else ": give `like`, pictures known to be clean"
+    yield f"shortcuts {found['verdict']}{hint}"
+    for row in found["probes"]:
+        clean = f", on clean pictures {_share(row['like'])}" if row["like"] else ""
+        chance = f", with shuffled labels {_share(row['shuffled'])}"
+        yield f"          {row['name']}: right {_share(row['right'])}{clean}{chance}"
+    yield f"          explained best: {', '.join(found['best'][:5])}"
+
+
+def _share(share: Mapping[str, Any]) -> str:
+    value, low, high = (share[name] for name in ("value", "low", "high"))
+    return f"{100 * value:.0f} %" + (
+        "" if low is None else f" ({100 * low:.0f} to {100 * high:.0f})"
+    )
 
 
 def _described(value: Mapping[str, Any]) -> Iterator[str]:

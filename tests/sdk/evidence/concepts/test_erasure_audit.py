@@ -139,6 +139,7 @@ def test_a_whole_audit_and_the_same_again_from_its_rows(
     assert kept["schema"] == "unplug-erasure-audit/1" and kept["claim"] == report.claim
 
 
+@pytest.mark.long
 def test_files_that_ship_draw_as_well(
     erased_folder: Path, plugin_folder: Path, order: AuditOrder, tmp_path: Path
 ) -> None:

@@ -186,6 +186,7 @@ def test_the_head_sees_features_and_the_answer(trunk: Checkpoint, consented: Dat
     assert torch.allclose((likely_BK * place_K).sum(1), rising_BK[:, -1], atol=1e-4)
 
 
+@pytest.mark.long
 def test_its_files_say_what_the_checkpoint_says(
     trunk: Checkpoint, closed: Over, tmp_path: Path
 ) -> None:
@@ -213,6 +214,7 @@ def test_its_files_say_what_the_checkpoint_says(
                 np.testing.assert_allclose(value, expected[name].numpy(), atol=2e-2)
 
 
+@pytest.mark.long
 def test_the_trunk_alone_is_exported(trunk: Checkpoint, closed: Over, tmp_path: Path) -> None:
     """For a phone's own head."""
     save_checkpoint(AgeTrunk.of(closed.original.model), tmp_path / "alone", record={}, card="")

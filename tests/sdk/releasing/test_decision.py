@@ -105,6 +105,20 @@ def test_a_shift_in_one_group_is_caught_where_all_together_hide_it(world: World)
     )
 
 
+def test_a_member_that_forgetting_shifts_is_caught_and_named(world: World) -> None:
+    """Planted: the reference stays, another size of its family looks older."""
+    moved = replace(shifted(1.5), name="members/nano/nano")
+    decided = Decided(
+        record=record(world),
+        forgetting=shifted(0.0),
+        members=(moved,),
+        rounding=(),
+        not_run={},
+    )
+    (gate,) = (item for item in decision_gates(decided) if item.name == AFTER)
+    assert not gate.passed and gate.detail.startswith("members/nano/nano: +")
+
+
 def test_few_people_are_no_evidence(world: World) -> None:
     gates = judged(world, shifted(0.0, count=60, sd=0.0))
     assert not gates[AFTER].passed and gates[AFTER].inconclusive and gates[AFTER].value > 0.02

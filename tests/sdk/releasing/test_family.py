@@ -14,7 +14,14 @@ from safetensors.numpy import load_file
 
 from unplug.core import InputError, read_json, write_json
 from unplug.plugins import load_checkpoint
-from unplug.sdk.drawing.inference import FRAME_MS, choose_member, family_in, take_head
+from unplug.sdk.drawing.inference import (
+    FRAME_MS,
+    choose_member,
+    decision_in,
+    family_in,
+    take_head,
+)
+from unplug.sdk.evidence.assurance import Limits, ask, decide
 from unplug.sdk.forgetting.tasks import train_age
 from unplug.sdk.forgetting.unlearning import ClosedForm, members_of, ranking
 from unplug.sdk.journey import run
@@ -55,7 +62,17 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     original = ClosedForm(random_features=32).train(
         personal, split, recipe, tmp_path / "age", family=trunks, device=CPU, show=False
     )
-    config = replace(QUICK, method=None, targets=("onnx",))
+    answers = ask([original.path], personal, show=False)
+    limits = Limits(age=40.0, max_fpr=0.9, max_fnr=0.9)
+    write_json(tmp_path / "decision.json", asdict(decide(answers, limits)[0]))
+    names = ("max_decision_shift", "max_group_shift", "max_calibration_shift")
+    config = replace(
+        QUICK,
+        method=None,
+        targets=("onnx",),
+        decision=tmp_path / "decision.json",
+        gates=replace(QUICK.gates, **dict.fromkeys(names, 1.0)),
+    )
     bundles = []
     for count in (1, 2):
         place = tmp_path / f"{count}.unplug"
@@ -78,6 +95,11 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     assert reference.checkpoint_sha256 == old.lineage.checkpoint_sha256
     shipped = [name for name in old.files if name.startswith("members/")]
     name = f"members/{member.name}/age.fp32.onnx"
+    decision = decision_in(old.postprocessing, "manifest.json")
+    assert decision is not None and decision.fitted_on(old.files[name].sha256)
+    for held in decision.models:
+        assert decision.over_from >= held.over_from and decision.under_to <= held.under_to
+    assert {held.name for held in decision.models} >= {name, Path(name).name}
     assert shipped == [name, f"{name}.json"] and f"| {name} |" in (first / "README.md").read_text()
     assert not any("design" in item for item in old.files)
     parts = read_json(first / "reports" / "bom.cdx.json")["components"]
@@ -96,7 +118,7 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
         timed = retimed(first, times, tmp_path / "timed")
         answer = run(timed, 0)
         own = "artifacts" if taken is reference else f"members/{member.name}"
-        assert answer.model == str(timed / own / Path(name).name)
+        assert answer.model == str(timed / own / Path(name).name) and answer.holds
         assert answer.notes[-1].startswith(f"the member {taken.name} ran, the best of its family")
     for times, why in (((slow, slow), "the fastest takes 34 ms"), ((None, None), "none was timed")):
         with pytest.raises(InputError, match=f"budget 33 ms: no member fits: {why}"):

@@ -19,11 +19,13 @@ class Decided:
             that runs here.
         forgetting: the shift from the original to the unlearned model, at the rule that was in
             force.
-        rounding: the shift from the unlearned model to each exported file, at that rule.
+        rounding: the shift from the unlearned model to each exported file, at that rule; of a
+            family from each member to its files.
         not_run: exported file to why it was not run: there the limits are not shown to hold.
         copies: pictures of the training that lay among these people under another name, see
             `Copies`; null where nothing says what the models saw, and in records from before pixels
             were compared.
+        members: `forgetting` of the other members of a family.
         schema: always ``unplug-decided/1``.
     """
 
@@ -34,6 +36,7 @@ class Decided:
     rounding: tuple[Shift, ...]
     not_run: dict[str, str]
     copies: Copies | None = None
+    members: tuple[Shift, ...] = ()
     schema: Literal["unplug-decided/1"] = "unplug-decided/1"
 
 

@@ -100,7 +100,7 @@ class DecisionStays(MayNotRun, Rule):
         """Judges each step; no gate where no decision is given."""
         if (decided := evidence.decided) is None:
             return
-        yield from self._step(STEPS[FORGETTING], [decided.forgetting])
+        yield from self._step(STEPS[FORGETTING], [decided.forgetting, *decided.members])
         if decided.rounding:
             yield from self._step(STEPS[ROUNDING], decided.rounding)
         if decided.not_run and not self.allow_not_run:

@@ -25,11 +25,11 @@ STAGES: tuple[Stage, ...] = (
     Parity(),
     Counterparts(),
     AUDIT,
+    Members(),
     Decide(),
     AgeLimits(),
     ShownFaces(),
     Bench(),
-    Members(),
 )
 HERE = "as long as it took in this work folder"
 BEFORE = "as long as it took on this machine before"

@@ -4,8 +4,8 @@ faces for the report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from unplug.sdk.evidence.assurance import (
     read_evaluation,
 )
 from unplug.sdk.evidence.auditing import not_run_here
+from unplug.sdk.forgetting.unlearning import members_of
 
 from .contents import face_samples
 from .decided import Decided
@@ -61,6 +62,9 @@ class Decide(Stage):
             "data": material.config.decision_data,
             "model": evidence.unlearned.sha256,
             "artifacts": as_here(evidence.artifacts),
+            "members": {
+                name: as_here(item.artifacts) for name, item in (evidence.members or {}).items()
+            },
             "seed": material.config.seed,
         }
 
@@ -68,9 +72,7 @@ class Decide(Stage):
         """One record."""
         assert material.decision is not None
         path = material.work / self.leaves
-        decided = decide_release(
-            material, material.decision, evidence.unlearned, evidence.artifacts
-        )
+        decided = decide_release(material, material.decision, evidence)
         write_json(path, asdict(decided))
         return Left(files=[path])
 
@@ -85,28 +87,27 @@ class Decide(Stage):
 
 
 def decide_release(
-    material: ReleaseMaterial,
-    record: DecisionRecord,
-    unlearned: Checkpoint,
-    artifacts: Sequence[Artifact],
+    material: ReleaseMaterial, record: DecisionRecord, evidence: ReleaseEvidence
 ) -> Decided:
     """Asks the original, the unlearned model and its files about the same people, whom none of them
-    learned from.
+    learned from; every member of a family too, for a phone may take any of them.
 
     Raises:
         DataError: see `decide` and `decision_shift`.
     """
-    seed, dataset = material.config.seed, material.dataset
-    not_run = {item.path.name: why for item in artifacts if (why := not_run_here(item)) is not None}
-    files = [item.path for item in artifacts if item.path.name not in not_run]
-    data = material.config.decision_data or dataset
-    original, after, *rounded = ask(
-        [material.original, unlearned, *files],
-        data,
-        training=[dataset.spec],
-        device=material.device,
-        show=material.show,
-    )
+    seed, not_run = material.config.seed, dict[str, str]()
+    asked = list[list[Answers]]()
+    for place, before, after, artifacts in _sizes(material.original, evidence):
+        why = {item.path: not_run_here(item) for item in artifacts}
+        not_run |= {f"{place}{path.name}": said for path, said in why.items() if said is not None}
+        answers = ask(
+            [before, after, *(path for path, said in why.items() if said is None)],
+            material.config.decision_data or material.dataset,
+            training=[material.dataset.spec],
+            device=material.device,
+            show=material.show,
+        )
+        asked.append([replace(item, name=f"{place}{item.name}") for item in answers])
     limits = Limits(
         age=record.age,
         max_fpr=record.max_fpr,
@@ -115,14 +116,31 @@ def decide_release(
         minors_from=record.minors_from,
         **({} if record.confidence is None else {"confidence": record.confidence}),
     )
-    ships, _ = decide([after, *rounded], limits, by=record.by, unseen=record.apart == "said")
+    held = [item for _, *after in asked for item in after]
+    ships, _ = decide(held, limits, by=record.by, unseen=record.apart == "said")
+    forgetting, *members = (_shift(record, before, after, seed) for before, after, *_ in asked)
+    rounding = [(after, item) for _, after, *rounded in asked for item in rounded]
     return Decided(
         record=ships,
-        forgetting=_shift(record, original, after, seed),
-        rounding=tuple(_shift(record, after, item, seed) for item in rounded),
+        forgetting=forgetting,
+        members=tuple(members),
+        rounding=tuple(_shift(record, after, item, seed) for after, item in rounding),
         not_run=not_run,
-        copies=after.people.copies,
+        copies=held[0].people.copies,
     )
+
+
+def _sizes(
+    original: Checkpoint, evidence: ReleaseEvidence
+) -> Iterator[tuple[str, Checkpoint, Checkpoint, Sequence[Artifact]]]:
+    """The place in the bundle, the original, the unlearned model and the files: of the model itself
+    with no place, then of each other member of a family.
+    """
+    yield "", original, evidence.unlearned, evidence.artifacts
+    if evidence.members:
+        before, after = members_of(original), members_of(evidence.unlearned)
+        for name, item in evidence.members.items():
+            yield f"members/{name}/", before[name], after[name], item.artifacts
 
 
 def _shift(record: DecisionRecord, before: Answers, after: Answers, seed: int) -> Shift:

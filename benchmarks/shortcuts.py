@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import convolve
 
-from unplug.core import use_threads, versions, write_json
+from unplug.core import git_revision, use_threads, versions, write_json
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.evidence.shortcuts import shortcuts
 from unplug.sdk.evidence.statistics import auc
@@ -127,12 +127,14 @@ def main(faces: Path, clean: Path, sets: int, out: Path) -> None:
         mean = float(np.mean(shares[name]))
         rows.append([name, f"{alarms} of {sets}", f"{100 * mean:.0f} %", f"{told:.2f}"])
         print(*rows[-1], sep="  ", flush=True)
+    commit = git_revision().partition("-")[0]  # without "-dirty"
     head = ["what was added", "called simpler", "right by thumbnails", "AUC against nothing"]
     write_json(
         out,
         {
             "schema": "unplug-shortcuts/1",
             "command": f"python -m benchmarks.shortcuts --faces DIR --clean DIR --sets {sets}",
+            "commit": commit,
             "tables": [{"head": head, "rows": rows}],
             "versions": versions(),
         },

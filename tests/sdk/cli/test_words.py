@@ -10,7 +10,7 @@ import pytest
 from unplug.sdk.cli import main
 
 RANDOM = "generate|train|adopt|demo|erase|forget|audit|certify|references|evaluate|release"
-SEEDED = f"{RANDOM}|data synth|data split|data pick-forget|run|bench run"
+SEEDED = f"{RANDOM}|data synth|data inspect|data split|data pick-forget|run|bench run"
 COMPUTED = f"{RANDOM}|data pick-forget|condition|threshold"
 WORDS = {
     "--sign": ("the private key that signs", "init|bundle sign|release|generate|certificate issue"),

@@ -82,13 +82,21 @@ def test_the_ridge_by_hand() -> None:
     np.testing.assert_allclose(answer, [[0.5 - slope, 0.5 + slope]], rtol=1e-5)
 
 
+def test_both_have_as_many_of_each_group(faces: Dataset, clean: Dataset) -> None:
+    """Clean pictures of children alone say nothing of adults: those are not compared."""
+    young = clean.only([name for name, age in zip(clean.ids, clean.ages, strict=True) if age < 40])
+    found = shortcuts(faces, young)
+    assert found["pictures"] <= len(young) and found["verdict"] == "as on clean pictures"
+    assert all(faces.ages[faces.indices([name])[0]] < 40 for name in found["best"])
+
+
 @pytest.mark.parametrize(
     ("made", "why"),
     [
         (lambda faces: (faces.only(faces.ids[:60]), None), "of five or more"),
         (lambda faces: (faces, faces), "they are the pictures that are looked at"),
         (lambda faces: (replace(faces, images=faces.images[:, ::4, ::4]), None), "fewer than 16"),
-        (lambda faces: (faces, load_dataset(CLEAN, 24, show=False)), "24 pixels, not 32"),
+        (lambda faces: (faces, load_dataset(CLEAN, 24, show=False)), "it has 24 pixels, not 32"),
     ],
 )
 def test_what_cannot_be_compared(faces: Dataset, made: object, why: str) -> None:
@@ -101,4 +109,4 @@ def test_the_command_says_it(tmp_path: Path) -> None:
     assert value["shortcuts"]["verdict"] == "as on clean pictures"
     assert len(value["shortcuts"]["best"]) == 20
     line = refused(f"data inspect {SPEC} --like {CLEAN}")
-    assert "`--shortcuts`" in line
+    assert "Give --shortcuts too" in line

@@ -28,7 +28,7 @@ MOST, FEWEST = 2000, 100
 """Pictures that are looked at, and that a statement needs."""
 FOLDS = 5
 RIDGE = 0.003
-"""Chosen on UTKFace: it tells patches of 4/255 behind JPEG from clean pictures best."""
+"""Chosen on UTKFace: it tells patches of 4/255, after JPEG, from clean pictures best."""
 MARGIN = 0.05
 """By how much more must be right, at the interval's lower end, before we say so."""
 BEST = 20
@@ -37,7 +37,7 @@ Verdict = Literal["simpler than clean pictures are", "as on clean pictures", "ca
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probe:
+class SimpleProbe:
     """How often one simple classifier names the group of a picture that it never saw.
 
     Args:
@@ -64,41 +64,41 @@ def shortcuts(dataset: Dataset, like: Dataset | None = None, *, seed: int = 0) -
 
     Args:
         dataset: pictures of at least 16 pixels with ages or labels; of more than 2,000 some are drawn.
-        like: pictures known to be clean, of the same kind; as many are drawn of them.
+        like: pictures known to be clean, of the same kind; as many of each group are drawn of both.
         seed: the seed of draws and folds.
 
     Returns:
-        ``pictures``, ``groups``, ``left_out`` (pictures in groups of fewer than five), a row a
-        `Probe`, the ``verdict``, and ``best``: the pictures that the thumbnails explain best, by id,
-        the first most.
+        ``pictures``, ``groups``, ``left_out`` (pictures that were not looked at), a row a `SimpleProbe`,
+        the ``verdict``, and ``best``: the pictures that the thumbnails explain best, by id, the first
+        most.
 
     Raises:
-        DataError: fewer than 100 pictures with an age or a label, fewer than two groups, pictures
-            of fewer than 16 pixels, or clean pictures of another kind, or the same ones.
+        DataError: fewer than 100 pictures, or than two groups of five, that both have; pictures of
+            fewer than 16 pixels; clean pictures of another kind, or the same ones.
 
     Example:
         ``shortcuts(load_dataset("csv:faces.csv", 64), load_dataset("csv:clean.csv", 64))["verdict"]``
     """
-    if like is not None:
-        _check_like(dataset, like)
     rng = np.random.default_rng([seed, 1661])
-    ours, group_N, left_out = _drawn(dataset, MOST, rng)
-    person_N = _people(dataset, ours)
-    shuffled_N = rng.permutation(group_N)
-    mine = _features(dataset.pixels(ours))
+    group_N = _groups(dataset)
+    taken = _drawn(group_N, group_N if like is None else _groups(like, dataset), rng)
+    _check_enough(dataset, group_N[taken])
+    person_N, chosen_N = _people(dataset, taken), group_N[taken]
+    shuffled_N = rng.permutation(chosen_N)
     clean: dict[str, tuple[Array, NDArray[np.int64]]] = {}
     if like is not None:
-        theirs, their_group_N, _ = _drawn(like, len(ours), rng)
+        theirs_N = _groups(like, dataset)
+        theirs = _drawn(theirs_N, chosen_N, rng)
         people = _people(like, theirs)
         for name, feature_NF in _features(like.pixels(theirs)).items():
-            clean[name] = _hits(feature_NF, their_group_N, people, seed)[0], people
-    rows, score_N = [], np.zeros(len(ours))
-    for name, feature_NF in mine.items():
-        hit_N, sure_N = _hits(feature_NF, group_N, person_N, seed)
+            clean[name] = _hits(feature_NF, theirs_N[theirs], people, seed)[0], people
+    rows, score_N = [], np.zeros(len(taken))
+    for name, feature_NF in _features(dataset.pixels(taken)).items():
+        hit_N, sure_N = _hits(feature_NF, chosen_N, person_N, seed)
         chance_N, _ = _hits(feature_NF, shuffled_N, person_N, seed)
         if name == "thumbnails":
             score_N = sure_N
-        probe = Probe(
+        probe = SimpleProbe(
             name=name,
             right=mean_estimate(hit_N, person_N, seed),
             shuffled=mean_estimate(chance_N, person_N, seed),
@@ -111,50 +111,57 @@ def shortcuts(dataset: Dataset, like: Dataset | None = None, *, seed: int = 0) -
             )
         rows.append(probe)
     return {
-        "pictures": len(ours),
-        "groups": len(np.unique(group_N)),
-        "left_out": left_out,
+        "pictures": len(taken),
+        "groups": len(np.unique(chosen_N)),
+        "left_out": len(dataset) - len(taken),
         "probes": [asdict(row) for row in rows],
         "verdict": _verdict(rows),
-        "best": [dataset.ids[ours[place]] for place in np.argsort(-score_N)[:BEST]],
+        "best": [dataset.ids[taken[place]] for place in np.argsort(-score_N)[:BEST]],
     }
 
 
-def _check_like(dataset: Dataset, like: Dataset) -> None:
+def _groups(dataset: Dataset, beside: Dataset | None = None) -> NDArray[np.int64]:
+    """The age group or label of each picture (N,), -1 where nobody said one."""
     why = None
-    if like.digest == dataset.digest:
+    if dataset.size < THUMBNAIL:
+        why = f"its pictures have fewer than {THUMBNAIL} pixels"
+    elif beside is not None and dataset.digest == beside.digest:
         why = "they are the pictures that are looked at"
-    elif like.classes != dataset.classes:
-        why = "their labels are others"
-    elif like.size != dataset.size:
-        why = f"they have {like.size} pixels, not {dataset.size}"
+    elif beside is not None and dataset.classes != beside.classes:
+        why = "its labels are others"
+    elif beside is not None and dataset.size != beside.size:
+        why = f"it has {dataset.size} pixels, not {beside.size}"
     if why is not None:
-        raise DataError(f"clean pictures {like.spec}", why, "Give others of the same kind")
+        raise DataError(f"data {dataset.spec}", why, "Give others of the same kind")
+    if dataset.classes:
+        return np.array([-1 if item.label is None else item.label for item in dataset.samples])
+    edges = np.asarray((beside or dataset).age_edges or AGE_EDGES)
+    place_N = np.clip(np.searchsorted(edges, dataset.ages, side="right") - 1, 0, len(edges) - 2)
+    return np.where(np.isnan(dataset.ages), -1, place_N)
 
 
 def _drawn(
-    dataset: Dataset, most: int, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Places and groups of pictures whose group has enough, and how many others there are."""
-    if dataset.size < THUMBNAIL:
-        why = f"its pictures have fewer than {THUMBNAIL} pixels"
-        raise DataError(f"data {dataset.spec}", why, "Load larger ones")
-    if dataset.classes:
-        group_N = np.array([-1 if s.label is None else s.label for s in dataset.samples])
-    else:
-        edges = np.asarray(dataset.age_edges or AGE_EDGES)
-        places = np.searchsorted(edges, dataset.ages, side="right") - 1
-        group_N = np.where(np.isnan(dataset.ages), -1, np.clip(places, 0, len(edges) - 2))
-    known = np.flatnonzero(group_N >= 0)
-    index_N = np.sort(rng.permutation(known)[:most])
-    groups, counts = np.unique(group_N[index_N], return_counts=True)
-    enough = groups[counts >= FOLDS]
-    kept = index_N[np.isin(group_N[index_N], enough)]
-    if len(kept) < FEWEST or len(enough) < 2:
-        why = f"{counted(len(kept), 'picture')} in {counted(len(enough), 'group')} of five or more"
-        fix = f"Give {FEWEST} pictures in two groups"
+    group_N: NDArray[np.int64], other_M: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Places of pictures, as many of each group as the other set has too: more pictures, or fewer
+    groups, would be more often right.
+    """
+    order_N = rng.permutation(np.flatnonzero(group_N >= 0))
+    counts = np.bincount(other_M[other_M >= 0], minlength=int(group_N.max(initial=0)) + 1)
+    kept = [
+        order_N[group_N[order_N] == group][: counts[group]] for group in np.unique(group_N[order_N])
+    ]
+    enough = [part for part in kept if len(part) >= FOLDS]
+    taken = np.concatenate([*enough, np.zeros(0, np.int64)])
+    return np.sort(rng.permutation(taken)[:MOST])
+
+
+def _check_enough(dataset: Dataset, group_N: NDArray[np.int64]) -> None:
+    groups = len(np.unique(group_N))
+    if len(group_N) < FEWEST or groups < 2:
+        why = f"{counted(len(group_N), 'picture')} to compare in {counted(groups, 'group')} of five or more"
+        fix = f"Give {FEWEST} pictures in two groups, with an age or a label"
         raise DataError(f"data {dataset.spec}", why, fix)
-    return kept, group_N[kept], len(index_N) - len(kept)
 
 
 def _people(dataset: Dataset, index_N: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -232,8 +239,8 @@ def _more(
     return with_interval(float(ours[0].mean() - theirs[0].mean()), means[0] - means[1])
 
 
-def _verdict(rows: list[Probe]) -> Verdict:
-    """ "cannot tell" without clean pictures, or where those are the simpler ones."""
+def _verdict(rows: list[SimpleProbe]) -> Verdict:
+    """Without clean pictures, or where those are the simpler ones, nobody can tell."""
     ends = [(row.more.low, row.more.high) for row in rows if row.more is not None]
     if not ends or any(high is not None and high < -MARGIN for _, high in ends):
         return "cannot tell"

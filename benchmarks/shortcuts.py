@@ -1,10 +1,10 @@
-"""``python -m benchmarks.shortcuts --faces DIR --clean DIR``: does `unplug data inspect --shortcuts`
-see pictures that were protected, and stay silent on others?
+"""``python -m benchmarks.shortcuts --faces DIR --clean DIR``: does `unplug data inspect
+--shortcuts` see pictures that were protected, and stay silent on others?
 
-From a UTKFace folder sets of 500 photographs are drawn: as they are, and with what somebody adds who
-does not want them learned: a patch of +-4 or +-8 of 255 for each age group (also behind JPEG 75, and
-on half of the pictures), or a random 3 x 3 filter for each group. Each set is compared with 500
-photographs of another folder. Writes ``docs/data/shortcuts.json``: how often the command says
+From a UTKFace folder sets of 500 photographs are drawn: as they are, and with what somebody adds
+who does not want them learned: a patch of +-4 or +-8 of 255 for each age group (also saved as JPEG
+75, and on half of the pictures), or a random 3 x 3 filter for each group. Each set is compared with
+500 photographs of another folder. Writes ``docs/data/shortcuts.json``: how often the command says
 "simpler", and the AUC of its share between clean and protected sets.
 
 Reference:

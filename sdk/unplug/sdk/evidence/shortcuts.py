@@ -4,8 +4,9 @@ faces.
 Shapes: N pictures, F features, G groups, H = W side in pixels.
 
 Reference:
-    Huang et al., Unlearnable Examples, 2021 (pictures with added noise that a network learns in place of
-    faces); Yu et al., Availability Attacks Create Shortcuts, 2022 (such noise is linearly separable).
+    Huang et al., Unlearnable Examples, 2021 (pictures with added noise that a network learns in
+    place of faces); Yu et al., Availability Attacks Create Shortcuts, 2022 (such noise is linearly
+    separable).
 """
 
 from __future__ import annotations
@@ -58,26 +59,26 @@ def shortcuts(dataset: Dataset, like: Dataset | None = None, *, seed: int = 0) -
     """Compares two linear classifiers on a data set with the same on clean pictures.
 
     One sees the picture at 16 pixels, the other six numbers of texture and colour; both learn by
-    ridge regression the age group, or the label, from four fifths of the people, and are asked about
-    the others. Faces give the same share everywhere; noise that was added so that nothing can be
-    learned gives more, as it says the group by itself.
+    ridge regression the age group, or the label, from four fifths of the people, and are asked
+    about the others. Faces give the same share everywhere; noise that was added so that nothing can
+    be learned gives more, as it says the group by itself.
 
     Args:
-        dataset: pictures of at least 16 pixels with ages or labels; of more than 2,000 some are drawn.
+        dataset: pictures of at least 16 pixels with ages or labels; at most 2,000 are looked at.
         like: pictures known to be clean, of the same kind; as many of each group are drawn of both.
         seed: the seed of draws and folds.
 
     Returns:
-        ``pictures``, ``groups``, ``left_out`` (pictures that were not looked at), a row a `SimpleProbe`,
-        the ``verdict``, and ``best``: the pictures that the thumbnails explain best, by id, the first
-        most.
+        ``pictures``, ``groups``, ``left_out`` (pictures that were not looked at), ``probes`` (a
+        `SimpleProbe` each), the ``verdict``, and ``best``: the pictures that the thumbnails explain
+        best, by id, the first most.
 
     Raises:
         DataError: fewer than 100 pictures, or than two groups of five, that both have; pictures of
             fewer than 16 pixels; clean pictures of another kind, or the same ones.
 
     Example:
-        ``shortcuts(load_dataset("csv:faces.csv", 64), load_dataset("csv:clean.csv", 64))["verdict"]``
+        ``shortcuts(load_dataset("csv:a.csv", 64), load_dataset("csv:clean.csv", 64))["verdict"]``
     """
     rng = np.random.default_rng([seed, 1661])
     group_N = _groups(dataset)
@@ -159,7 +160,8 @@ def _drawn(
 def _check_enough(dataset: Dataset, group_N: NDArray[np.int64]) -> None:
     groups = len(np.unique(group_N))
     if len(group_N) < FEWEST or groups < 2:
-        why = f"{counted(len(group_N), 'picture')} to compare in {counted(groups, 'group')} of five or more"
+        many = counted(len(group_N), "picture")
+        why = f"{many} to compare in {counted(groups, 'group')} of five or more"
         fix = f"Give {FEWEST} pictures in two groups, with an age or a label"
         raise DataError(f"data {dataset.spec}", why, fix)
 

@@ -130,7 +130,7 @@ def train_base(
         if start is not None and (taught := spelled_words(start.tokenizer, words)):
             facts["words"] = list(taught)
             start.tokenizer = teach_words(start.tokenizer, start.text_encoder, taught)
-        order = _Order(
+        order = _BaseOrder(
             dataset=dataset,
             split=split,
             captions=captions,
@@ -171,7 +171,7 @@ def train_base(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Order:
+class _BaseOrder:
     """What both trainings of a base share; `facts` are what their states must agree on."""
 
     dataset: Dataset
@@ -243,7 +243,7 @@ def base_metrics(
     return {"n": len(rows), "vae_psnr_db": quality / len(rows), "loss": loss / len(rows)}
 
 
-def _autoencoder(order: _Order, recipe: VAERecipe) -> tuple[Any, Trained]:
+def _autoencoder(order: _BaseOrder, recipe: VAERecipe) -> tuple[Any, Trained]:
     before, dataset, device = order.start, order.dataset, order.device
     if not recipe.steps:
         return before.vae.to(device), Trained(model=before.vae, history=(), wall_s=0.0, samples=0)
@@ -278,7 +278,7 @@ def _autoencoder(order: _Order, recipe: VAERecipe) -> tuple[Any, Trained]:
 
 
 def _networks(
-    order: _Order, vae: Any, recipe: BaseRecipe, sample_every: int
+    order: _BaseOrder, vae: Any, recipe: BaseRecipe, sample_every: int
 ) -> tuple[Any, Trained]:
     """UNet and text encoder over the autoencoder's latents, as a pipeline."""
     start, work, captions = order.start, order.work, order.captions
@@ -320,7 +320,7 @@ def _networks(
     return assembled(done.model), done
 
 
-def _latents(vae: Any, order: _Order) -> torch.Tensor:
+def _latents(vae: Any, order: _BaseOrder) -> torch.Tensor:
     """`encode_all`, kept next to the state: a run that goes on after a kill need not encode
     everything again.
     """

@@ -9,8 +9,8 @@ from unplug.sdk.learning.data import Dataset, Split
 
 
 def told_data(dataset: Dataset, split: Split | None, *before: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record says of the pictures that weights have learned, so that a search finds whose they
-    are.
+    """What a record says of the pictures that weights have learned, so that a search finds whose
+    they are.
 
     Args:
         dataset: the data.

@@ -30,7 +30,6 @@ from . import (
     web_drawing,
 )
 from .overhead import report as overhead
-from .studies import recipes
 from .studies.control import read_comparison
 from .studies.control.page import blocks
 from .studies.exact_designs import designs_markdown
@@ -69,7 +68,6 @@ FACTS: dict[str, Callable[[Any], str]] = {
     "overhead-gpu": overhead.added,
     "person_calibration": person_calibration.markdown,
     "plugin-latency": plugin_latency.markdown,
-    "recipes": recipes.markdown,
     "release-crashes": release_crashes.markdown,
     "service": service.markdown,
     "web-drawing": web_drawing.markdown,

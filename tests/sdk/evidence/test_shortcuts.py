@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_thumbnails_are_means_of_pixels() -> None:
 
 
 def test_the_ridge_by_hand() -> None:
-    """One feature of -1 and 1 is its own standard: w = 2 (1/2 - 0) ... / (2 + lam)."""
+    """x = (-1, 1) and y - 1/2 = (-1/2, 1/2): w = x y / (x x + lam) = 1 / (2 + lam)."""
     answer = _ridge(np.array([[-1.0], [1.0]]), np.eye(2), np.array([[1.0]]))
     slope = 1.0 / (2.0 + 0.003)
     np.testing.assert_allclose(answer, [[0.5 - slope, 0.5 + slope]], rtol=1e-5)
@@ -99,12 +99,14 @@ def test_both_have_as_many_of_each_group(faces: Dataset, clean: Dataset) -> None
         (lambda faces: (faces, load_dataset(CLEAN, 24, show=False)), "it has 24 pixels, not 32"),
     ],
 )
-def test_what_cannot_be_compared(faces: Dataset, made: object, why: str) -> None:
+def test_what_cannot_be_compared(
+    faces: Dataset, made: Callable[[Dataset], tuple[Dataset, Dataset | None]], why: str
+) -> None:
     with pytest.raises(DataError, match=why):
-        shortcuts(*made(faces))  # type: ignore[operator]
+        shortcuts(*made(faces))
 
 
-def test_the_command_says_it(tmp_path: Path) -> None:
+def test_the_command_says_it() -> None:
     value = said(f"data inspect {SPEC} --pixels 32 --shortcuts --like {CLEAN}")
     assert value["shortcuts"]["verdict"] == "as on clean pictures"
     assert len(value["shortcuts"]["best"]) == 20

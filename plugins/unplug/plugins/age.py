@@ -41,6 +41,7 @@ class AgePredictor(PictureModel, tags=["face-age", "on-device"]):
         age_centers: G ages in years that the expectation uses; default: the middle of each group.
         dropout: probability in front of the classifier, 0 to 0.9.
         random_features: D, 0 to 4,096.
+        own_answer: the trunk's own probabilities of the groups lie after its pooled features.
         network: the network of size "adopted": how to build somebody else's network, see `Adopted`;
             it replaces trunk and classifier, or, where it says a tap, the trunk.
 
@@ -67,6 +68,7 @@ class AgePredictor(PictureModel, tags=["face-age", "on-device"]):
         age_centers: Sequence[float] | None = None,
         dropout: float = 0.0,
         random_features: int = 0,
+        own_answer: bool = False,
         network: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
@@ -79,7 +81,7 @@ class AgePredictor(PictureModel, tags=["face-age", "on-device"]):
         check_edges(edges)
         _check_centers(centers, len(edges) - 1)
         self.age_edges = edges
-        self._keep(size, image_size, dropout, network, random_features)
+        self._keep(size, image_size, dropout, network, random_features, own_answer)
         self.register_buffer("age_centers", torch.tensor(centers, dtype=torch.float32))
 
     age_centers: Tensor

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 from unplug.core import IOSpec, TensorSpec, write_json
 
 from .age import AgePredictor, face_spec
+from .bounds import check_whole
 from .checkpoint import WEIGHTS
 from .picture_model import PictureModel, pooled
+from .tap import MAX_CHANNELS
 
 
 class AgeTrunk(nn.Module):
@@ -27,6 +29,8 @@ class AgeTrunk(nn.Module):
         size: the size, see `AgePredictor`.
         image_size: H and W of the input in pixels, 32 to 224.
         network: how somebody else's trunk is built, of size "adopted", see `Adopted`.
+        own_answer: G, the groups of the trunk's own answer, which lies after the features; 0 leaves
+            it out.
 
     Raises:
         InputError: an argument outside its range.
@@ -42,12 +46,16 @@ class AgeTrunk(nn.Module):
         size: str = "nano",
         image_size: int = 64,
         network: Mapping[str, Any] | None = None,
+        own_answer: int = 0,
     ) -> None:
         super().__init__()
         whole = AgePredictor(size=size, image_size=image_size, network=network, random_features=1)
         assert whole.lift is not None
         self.size, self.image_size, self.adopted = size, image_size, whole.adopted
-        self.channels = whole.lift.in_features
+        check_whole("own_answer", own_answer, 0, MAX_CHANNELS)
+        features = whole.lift.in_features
+        self.own = nn.Linear(features, own_answer) if own_answer else None
+        self.channels = features + own_answer
         self.network = whole.network
         if self.network is None:
             self.stem, self.blocks, self.head = whole.stem, whole.blocks, whole.head
@@ -56,7 +64,8 @@ class AgeTrunk(nn.Module):
     def of(cls, model: PictureModel) -> AgeTrunk:
         """The trunk of a predictor, with its weights."""
         network = None if model.adopted is None else model.adopted.to_dict()
-        trunk = cls(size=model.size, image_size=model.image_size, network=network)
+        own = 0 if model.own is None else model.own.out_features
+        trunk = cls(model.size, model.image_size, network=network, own_answer=own)
         weights = model.state_dict()
         trunk.load_state_dict({name: weights[name] for name in trunk.state_dict()})
         return trunk.eval()
@@ -92,6 +101,7 @@ class AgeTrunk(nn.Module):
                 "size": self.size,
                 "image_size": self.image_size,
                 **({} if self.adopted is None else {"network": self.adopted.to_dict()}),
+                **({} if self.own is None else {"own_answer": self.own.out_features}),
             },
         )
         save_file(

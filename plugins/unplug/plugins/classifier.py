@@ -24,7 +24,7 @@ class Classifier(PictureModel, tags=["image-classification", "on-device"]):
         image_size: H and W of the input in pixels, 32 to 224.
         classes: G names in the order of the logits, 2 to 1,000.
         dropout: probability in front of the classifier, 0 to 0.9.
-        random_features: D, 0 to 4,096, see `AgePredictor`.
+        random_features, own_answer: see `AgePredictor`.
         network: the network of size "adopted", see `Adopted`.
 
     Raises:
@@ -49,12 +49,13 @@ class Classifier(PictureModel, tags=["image-classification", "on-device"]):
         classes: Sequence[str] = (),
         dropout: float = 0.0,
         random_features: int = 0,
+        own_answer: bool = False,
         network: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         check_classes(classes)
         self.classes = tuple(classes)
-        self._keep(size, image_size, dropout, network, random_features)
+        self._keep(size, image_size, dropout, network, random_features, own_answer)
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
         """``logits`` (B, G) of RGB images in [0, 1], H = W = `image_size`."""

@@ -51,24 +51,29 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
         image_size: int,
         dropout: float,
         network: Mapping[str, Any] | None,
-        random_features: int = 0,
+        random_features: int,
+        own_answer: bool,
     ) -> None:
         """Checks and builds what every kind has; `InputError` names what is out of range."""
         _check_built(size, image_size, dropout, network, random_features)
+        if own_answer and (network is not None or not random_features):
+            why = "a trunk of ours is read so, under random features"
+            raise InputError("own_answer", why, "Leave it out")
         self.size, self.image_size = size, image_size
         self.adopted = None if network is None else Adopted.from_dict(network)
         self.network: Normalized | AdoptedTrunk | None = None
         self.dropout = nn.Dropout(dropout)
         self.lift: nn.Linear | None = None
+        self.own: nn.Linear | None = None
         if self.adopted is None:
-            self._own(size_of(size), random_features)
+            self._own(size_of(size), random_features, own_answer)
         elif self.adopted.tap is None:
             self.network = Normalized(self.adopted, self.groups)
         else:
             self._over(self.adopted.tap.channels, random_features)
             self.network = AdoptedTrunk(self.adopted)
 
-    def _own(self, table: Size, random_features: int) -> None:
+    def _own(self, table: Size, random_features: int, own_answer: bool) -> None:
         """Trunk and classifier of ours."""
         stem_stride, *strides = table.strides_at(self.image_size)
         self.stem = ConvNormAct(3, table.stem, stride=stem_stride)
@@ -87,7 +92,9 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
                 channels = stage.channels
         self.blocks = nn.Sequential(*blocks)
         self.head = ConvNormAct(channels, table.head, kernel=1)
-        self._over(table.head, random_features)
+        if own_answer:
+            self.own = nn.Linear(table.head, self.groups)
+        self._over(table.head + own_answer * self.groups, random_features)
         self.apply(init_weights)
 
     def _over(self, channels: int, random_features: int) -> None:
@@ -116,7 +123,8 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
         )
 
     def pooled(self, image_BCHW: Tensor) -> Tensor:
-        """The trunk's features (B, C), averaged over the picture; images as for `forward`.
+        """The trunk's features (B, C), averaged over the picture, and its own answer after them
+        where that is read; images as for `forward`.
 
         Raises:
             InputError: the network was adopted as a whole.
@@ -128,6 +136,13 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
             raise InputError(what, why, "Adopt it with `--trunk`, or train one of our sizes")
         features_BC: Tensor = self.network(image_BCHW)
         return features_BC
+
+    @property
+    def answer_channels(self) -> int:
+        """A, how many of the trunk's last features are its own answer."""
+        if self.own is not None:
+            return self.own.out_features
+        return 2 * self.adopted.tap.answers if self.adopted and self.adopted.tap else 0
 
     @property
     @abstractmethod
@@ -149,6 +164,7 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
             **self.answers(),
             "dropout": self.dropout.p,
             **({} if self.lift is None else {"random_features": self.lift.out_features}),
+            **({} if self.own is None else {"own_answer": True}),
             **({} if self.adopted is None else {"network": self.adopted.to_dict()}),
         }
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # safetensors views what layers share
@@ -203,11 +219,14 @@ def picture_spec(side: int, description: str) -> TensorSpec:
 
 def pooled(trunk: Any, image_BCHW: Tensor) -> Tensor:
     """Features (B, C) of a network with ``stem``, ``blocks`` and ``head``, averaged over the
-    picture.
+    picture; with ``own``, its probabilities of the groups come after them.
     """
     x_BCHW = trunk.head(trunk.blocks(trunk.stem(image_BCHW * 2.0 - 1.0)))
     # Pooling, not a mean over two axes: LiteRT's converter would transpose in front of that.
-    return nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1)
+    feature_BC = nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1)
+    if trunk.own is None:
+        return feature_BC
+    return torch.cat([feature_BC, trunk.own(feature_BC).softmax(dim=1)], dim=1)
 
 
 def _check_built(

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
@@ -21,7 +22,7 @@ from unplug.sdk.drawing.inference import (
     family_in,
     take_head,
 )
-from unplug.sdk.evidence.assurance import Limits, ask, decide
+from unplug.sdk.evidence.assurance import Limits, ask, decide, runnable
 from unplug.sdk.forgetting.tasks import train_age
 from unplug.sdk.forgetting.unlearning import ClosedForm, members_of, ranking
 from unplug.sdk.journey import run
@@ -102,6 +103,16 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     assert {held.name for held in decision.models} >= {name, Path(name).name}
     assert shipped == [name, f"{name}.json"] and f"| {name} |" in (first / "README.md").read_text()
     assert not any("design" in item for item in old.files)
+    # the bundle is asked as a whole, by the family's checkpoint
+    asked = ask([first], personal, checkpoints=[tmp_path / "work-1" / "unlearned"], show=False)
+    assert [item.name for item in asked] == [f"1.unplug/{Path(name).name}", f"1.unplug/{name}"]
+    assert asked[0].people.apart == "held out" and not np.allclose(*(a.logits_NG for a in asked))
+    found, skipped = runnable([first])
+    assert [place.relative_to(first).as_posix() for place in found] == [
+        f"artifacts/{Path(name).name}",
+        name,
+    ]
+    assert not skipped and asked[1].name.endswith(ask(found[1:], personal, show=False)[0].name)
     parts = read_json(first / "reports" / "bom.cdx.json")["components"]
     hashes = {part["name"]: part["hashes"][0]["content"] for part in parts if "hashes" in part}
     assert hashes[member.name] == member.checkpoint_sha256

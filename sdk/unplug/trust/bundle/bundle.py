@@ -331,12 +331,15 @@ def sign_bundle(bundle: Path, signing: Signing, out: Path) -> str:
         return sha256_file(folder / MANIFEST)
 
 
-def artifact_paths(subjects: Sequence[Path], trust: Trust | None = None) -> list[Path]:
+def artifact_paths(
+    subjects: Sequence[Path], trust: Trust | None = None, *, members: bool = False
+) -> list[Path]:
     """Exported files that are named, and those that named bundles hold.
 
     Args:
         subjects: files, and folders of bundles.
         trust: the keys that may have signed the bundles, see `verify_bundle`.
+        members: those of the members of a family as well.
 
     Raises:
         InputError: a subject that is neither.
@@ -349,7 +352,10 @@ def artifact_paths(subjects: Sequence[Path], trust: Trust | None = None) -> list
                 str(subject), "no such checkpoint, exported file or bundle", "Check the path"
             )
         if (subject / "manifest.json").is_file():
-            paths += [subject / name for name in exported_files(verify_bundle(subject, trust))]
+            manifest = verify_bundle(subject, trust)
+            places = {"/".join(name.split("/")[:2]) for name in manifest.files if members}
+            inside = ["artifacts", *sorted(place for place in places if place[:8] == "members/")]
+            paths += [subject / name for at in inside for name in exported_files(manifest, at)]
         else:
             paths.append(subject)
     return paths

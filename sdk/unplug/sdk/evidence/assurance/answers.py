@@ -20,6 +20,7 @@ from unplug.export import Artifact, Session, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.drawing.conditions import scaled
 from unplug.sdk.drawing.inference import face_faults, over_probability
+from unplug.sdk.forgetting.unlearning import members_of
 from unplug.sdk.learning.data import Dataset, OnBad, Split, load_again, load_split, parse_spec
 from unplug.trust.bundle import Trust, artifact_paths
 
@@ -239,7 +240,7 @@ def _learned(
     belongs to a checkpoint.
     """
     given = [load_checkpoint(path, expect=model_type) for path in checkpoints]
-    known = {model.sha256: model for model in given}
+    known = {one.sha256: one for model in given for one in (model, *members_of(model).values())}
     known |= {model.sha256: model for item in subjects if (model := item.checkpoint) is not None}
     for subject in subjects if given else ():
         if subject.facts["checkpoint_sha256"] not in known:
@@ -272,7 +273,7 @@ def _subjects(
     elif (model / "config.json").is_file():
         yield _of_checkpoint(load_checkpoint(model, expect=model_type), device)
     else:
-        for path in artifact_paths([model], trust):
+        for path in artifact_paths([model], trust, members=True):
             yield _of_file(load_artifact(path), model, model_type)
 
 
@@ -309,6 +310,20 @@ def _of_checkpoint(found: Checkpoint, device: torch.device | None) -> _Subject:
     return _Subject(facts=facts, image_size=network.image_size, opened=opened, checkpoint=found)
 
 
+def name_in(path: Path, given: Path) -> str:
+    """The name of a file that was given, or lies in the bundle that was given; that of a member
+    of a family has the member's in it.
+
+    Example:
+        >>> name_in(Path("b/artifacts/age.fp32.onnx"), Path("b"))
+        'b/age.fp32.onnx'
+        >>> name_in(file := Path("b/members/small/age.fp32.onnx"), file)
+        'members/small/age.fp32.onnx'
+    """
+    own = path.parts[-3:] if path.parent.parent.name == "members" else path.parts[-1:]
+    return "/".join(own if path == given else (given.name, *own))
+
+
 def _of_file(artifact: Artifact, given: Path, model_type: str) -> _Subject:
     card = artifact.card
     names = {tensor.name for tensor in card.iospec.outputs}
@@ -329,9 +344,8 @@ def _of_file(artifact: Artifact, given: Path, model_type: str) -> _Subject:
                 {first.name: scaled(pixels_NHWC, first)}
             )
 
-    name = artifact.path.name if artifact.path == given else f"{given.name}/{artifact.path.name}"
     facts = {
-        "name": name,
+        "name": name_in(artifact.path, given),
         "sha256": card.sha256,
         "checkpoint_sha256": card.checkpoint_sha256,
         "target": card.target,

@@ -17,7 +17,7 @@ from unplug.sdk.drawing.inference import Decision, DecisionRecord, GroupHeld, Mo
 from unplug.sdk.evidence.auditing import not_run_here
 from unplug.trust.bundle import Trust, artifact_paths
 
-from .answers import Answers
+from .answers import Answers, name_in
 from .people import UNKNOWN, People
 from .threshold import FittedThreshold, Limits, fit_decision
 
@@ -160,11 +160,11 @@ def runnable(
         if (path / "config.json").is_file():
             runs.append(path)
             continue
-        for name in artifact_paths([path], trust):
+        for name in artifact_paths([path], trust, members=True):
             if (reason := not_run_here(load_artifact(name))) is None:
                 runs.append(name)
             else:
-                skipped[name.name] = reason
+                skipped[name_in(name, path)] = reason
     return runs, skipped
 
 

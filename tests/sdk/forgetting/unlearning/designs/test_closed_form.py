@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from unplug.core import DataError, InputError
-from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint
+from unplug.core import DataError, InputError, read_json
+from unplug.plugins import AgePredictor, AgeTrunk, load_checkpoint, save_checkpoint
 from unplug.sdk.drawing.inference import load_head
-from unplug.sdk.forgetting.unlearning import build_design, device_head
+from unplug.sdk.forgetting.unlearning import ClosedForm, build_design, device_head
 from unplug.sdk.forgetting.unlearning.designs.closed_form import HeadSums, contribution
 from unplug.sdk.forgetting.unlearning.designs.trunk import check_apart
 from unplug.sdk.learning.data import Dataset, load_dataset
+from unplug.sdk.learning.training import split_of
 
-from .conftest import World
+from .conftest import CONSENTED, CPU, RECIPE, TRUNK, World
 
 
 @pytest.fixture
@@ -68,6 +70,43 @@ def test_the_head_is_the_ridge_regression_of_its_features(closed: World) -> None
     assert torch.allclose(answers, x_NP @ expected_PK, atol=2e-2, rtol=1e-3)
     age = original.model(pixels(closed, closed.split.retain))["expected_age"][:, 0].double()
     assert torch.allclose(age, answers[:, -1].clamp(0, 100), atol=0.2)
+
+
+def test_the_head_reads_the_trunks_own_answer_as_it_is(closed: World) -> None:
+    """The last features are slope (p - least) of the trunk's probabilities p of the groups, from 0
+    to 32 over its own pictures, or less where p varies by less than half.
+    """
+    model, trunk = closed.original.model, load_checkpoint(closed.original.path.with_name(TRUNK))
+    own = load_dataset(CONSENTED, 32, show=False)
+    seen = split_of(trunk).retain
+    image_NCHW = torch.from_numpy(own.pixels(own.indices(seen))).permute(0, 3, 1, 2) / 255.0
+    with torch.no_grad():
+        likely_NG = trunk.model(image_NCHW)["age_logits"].softmax(1).double()
+        pooled_NC, groups = model.pooled(image_NCHW).double(), model.groups
+        lifted_NG = model.lift(pooled_NC.float()).relu()[:, -groups:].double()
+    assert model.answer_channels == groups and torch.equal(pooled_NC[:, -groups:], likely_NG)
+    least_G, most_G = likely_NG.aminmax(dim=0)
+    expected_NG = 32.0 * (likely_NG - least_G) / (most_G - least_G).clamp(min=0.5)
+    assert torch.allclose(lifted_NG, expected_NG, atol=0.1)
+    assert torch.equal(AgeTrunk.of(model)(image_NCHW)["features"], model.pooled(image_NCHW))
+
+
+def test_a_model_of_before_reads_features_alone(tmp_path: Path) -> None:
+    before = AgePredictor(image_size=32, random_features=20)
+    before.save_pretrained(tmp_path)
+    assert "own_answer" not in read_json(tmp_path / "config.json")
+    opened = AgePredictor.from_pretrained(tmp_path)
+    assert opened.own is None and opened.answer_channels == 0
+
+
+def test_too_few_features_for_the_answer(personal: Dataset, closed: World, tmp_path: Path) -> None:
+    trunk = load_checkpoint(closed.original.path.with_name(TRUNK))
+    how: Any = {"trunk": trunk, "device": CPU, "show": False}
+    with pytest.raises(InputError, match="the trunk's own answer takes 13 of them"):
+        ClosedForm(random_features=13).train(
+            personal, closed.split, RECIPE, tmp_path / "age", **how
+        )
+    assert not (tmp_path / "age").exists()
 
 
 def pixels(world: World, ids: Sequence[str]) -> Tensor:

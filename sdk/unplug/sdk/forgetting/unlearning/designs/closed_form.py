@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unplug.core import InputError
 from unplug.plugins import AgePredictor, Checkpoint, PictureModel
 from unplug.sdk.drawing.inference import RIDGES, DeviceHead, HeadFacts
 
@@ -28,6 +29,10 @@ from .trunk import Consented, TrunkRows, coarse, group_targets
 FEATURE_RANGE, AGE_RANGE = 6, 7
 """Powers of two: features up to 64, ages up to 128. They are fixed: a range that follows the data
 would tell of it.
+"""
+ANSWER_RANGE = 32.0
+"""High above the spread of random features: the penalty hardly holds back what the trunk says by
+itself, and half precision still tells 1,000 steps of it.
 """
 
 
@@ -82,15 +87,16 @@ class ClosedForm(OverTrunk[HeadSums]):
     """theta = (A^T A + lam I')^-1 A^T Y over fixed features A of personal pictures; forgetting
     subtracts their part.
 
-    The features are relu(L x + l) of the trunk's pooled features x, with L and l at random: nothing
-    in them depends on personal data. A^T A and A^T Y are kept as sums of integers (see
+    The features are relu(L x + l) of the trunk's pooled features x, and of its own answer, with L
+    and l at random but for the last A rows, which read the answer as it is: nothing in them
+    depends on personal data. A^T A and A^T Y are kept as sums of integers (see
     `RidgeHead`), so that subtracting undoes adding bit for bit, in any order: after any number of
     requests the sums are those of the people who are left. lam = `ridge` times the number of
     samples. Group scores are multiplied by one number that the trunk's own validation pictures
     decide. The pictures of the forgotten are needed once more, those of the others are not.
 
     Args:
-        random_features: D, 1 to 4,096.
+        random_features: D, 1 to 4,096, and more than A.
         ridge: penalty per sample, 1e-9 to 1e6; the default was chosen on UTKFace
             (docs/forget.md).
 
@@ -103,7 +109,7 @@ class ClosedForm(OverTrunk[HeadSums]):
     """
 
     random_features: int = 512
-    ridge: float = 0.03
+    ridge: float = 0.1
 
     name: ClassVar[str] = "closed-form"
     needs: ClassVar[tuple[str, ...]] = ("forget data", "labels")
@@ -124,20 +130,33 @@ class ClosedForm(OverTrunk[HeadSums]):
         self, model: PictureModel, consented: Consented, seed: int
     ) -> tuple[dict[str, Any], HeadSums]:
         """Draws the lift L = R diag(1 / s) / sqrt(C), l = r - L m, with R, r normal and m, s of the
-        trunk's own pictures.
+        trunk's own pictures; a row that reads the answer goes from 0 to `ANSWER_RANGE` on those.
+
+        Raises:
+            InputError: no feature would be left for the random ones.
         """
         mean_C, spread_C = consented.mean_C, consented.spread_C
+        answers, channels = model.answer_channels, len(consented.mean_C)
+        drawn = self.random_features - answers
+        if drawn < 1:
+            why = f"the trunk's own answer takes {answers} of them"
+            fix = f"Give `random_features` of {answers + 1} or more"
+            raise InputError(f"{self.name} random_features={self.random_features}", why, fix)
         generator = torch.Generator().manual_seed(seed)
-        random_DC = torch.randn(
-            self.random_features, len(mean_C), generator=generator, dtype=torch.float64
-        )
-        offset_D = torch.randn(self.random_features, generator=generator, dtype=torch.float64)
+        random_DC = torch.randn(drawn, channels, generator=generator, dtype=torch.float64)
+        offset_D = torch.randn(drawn, generator=generator, dtype=torch.float64)
         # L x has about unit variance, whatever the features' ranges
-        weight_DC = coarse(random_DC / spread_C / len(mean_C) ** 0.5)
+        weight_DC = coarse(random_DC / spread_C / channels**0.5)
+        answer_NA = consented.seen.pooled_NC[:, channels - answers :]
+        least_A, most_A = answer_NA.aminmax(dim=0)
+        slope_A = ANSWER_RANGE / (most_A - least_A).clamp(min=0.5)
+        direct_AC = torch.zeros(answers, channels, dtype=torch.float64)
+        direct_AC[:, channels - answers :] = slope_A.diag()
         assert model.lift is not None
         with torch.no_grad():
-            model.lift.weight.copy_(weight_DC)
-            model.lift.bias.copy_(coarse(offset_D - weight_DC @ mean_C))
+            model.lift.weight.copy_(torch.cat([weight_DC, coarse(direct_AC)]))
+            offsets = coarse(offset_D - weight_DC @ mean_C), -slope_A * least_A
+            model.lift.bias.copy_(torch.cat(offsets))
         return {"scale": self._scale(model, consented)}, HeadSums.empty(
             self.random_features, model.groups, model.more
         )

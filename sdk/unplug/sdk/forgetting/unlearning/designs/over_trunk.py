@@ -574,7 +574,7 @@ def _over(
     made: dict[str, Any] = {"size": given.size, "image_size": given.image_size}
     task, split = None, None
     if trunk.model_type == kind.model_type and given.lift is None and given.network is None:
-        made |= given.answers()
+        made |= {**given.answers(), "own_answer": True}
     elif trunk.model_type == "age-trunk" and given.adopted is not None:
         split = opened_again(split_of(trunk), trunk_data, trunk.path).there(trunk_data)
         task = kind.of_data(_recipe(kind, trunk), trunk_data, split)
@@ -593,6 +593,8 @@ def _over(
     own = ("lift.", "classifier.", "age_centers")
     over = {name: weights[name] for name in weights if name.startswith(own)}
     theirs = {name: value for name, value in given.state_dict().items() if name in weights}
+    if model.own is not None:
+        theirs |= {f"own.{name}": value for name, value in given.classifier.state_dict().items()}
     model.load_state_dict({**theirs, **over})
     return model
 

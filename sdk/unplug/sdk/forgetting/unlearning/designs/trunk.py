@@ -214,11 +214,12 @@ def grid_of(spread_C: Tensor) -> float:
 
 
 def coarse(value: Tensor) -> Tensor:
-    """Rounded to `LIFT_BITS` below its largest power of two: products with rounded features then
-    add up without rounding.
+    """Each row rounded to `LIFT_BITS` below its largest power of two: products with rounded
+    features then add up without rounding.
     """
     # frexp: the exponent of the next power of two above
-    step = 2.0 ** (int(torch.frexp(value.abs().max()).exponent) - LIFT_BITS)
+    exponent = torch.frexp(value.abs().amax(-1, keepdim=True)).exponent
+    step = 2.0 ** (exponent.double() - LIFT_BITS)
     return (value / step).round() * step
 
 

@@ -9,7 +9,7 @@ final class HeadTests: XCTestCase {
     let tolerance = try said.number("tolerance")
     var head = try DeviceHead(vector("head/start.safetensors"))
     for step in try said.items("steps") {
-      let (name, age, features) = (try step.words("name"), try step.number("age"), try step.doubles("features"))
+      let (name, age, features) = (try step.words("name"), try step.number("truth"), try step.doubles("features"))
       XCTAssertEqual(hex(try head.commitment(name, features, age: age)), try step.words("commitment"))
       head = try step.words("do") == "add" ? head.adding(name, features, age: age) : head.removing(name, features, age: age)
     }

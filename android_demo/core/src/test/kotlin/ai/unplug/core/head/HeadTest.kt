@@ -20,7 +20,7 @@ class HeadTest {
 
     private fun worked(head: DeviceHead): DeviceHead =
         run["steps"].items.fold(head) { now, step ->
-            val (name, features, age) = Triple(step["name"].string, step["features"].doubles, step["age"].double)
+            val (name, features, age) = Triple(step["name"].string, step["features"].doubles, step["truth"].double)
             assertEquals(step["commitment"].string, now.commitment(name, features, age))
             if (step["do"].string == "add") now.add(name, features, age) else now.remove(name, features, age)
         }

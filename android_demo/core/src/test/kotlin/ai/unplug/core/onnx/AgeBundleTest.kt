@@ -114,7 +114,7 @@ class AgeBundleTest {
         OnnxEngine(folder.read(folder.trunks.single())).use { engine ->
             val pooled = Trunk(engine, folder.trunks[0].iospec, null).pooled(case["picture"].picture(), emptyList())
             assertArrayEquals(told["features"].doubles, pooled, 1e-6)
-            val full = own.add(pooled, told["age"].double)
+            val full = own.add(pooled, told["truth"].double)
             assertEquals(told["before"].double, full.change(pooled).before, 1e-4)
             assertEquals(told["now"].double, full.change(pooled).now, 1e-4)
             assertEquals(folder.head.digest, full.removeAll().proof().found)

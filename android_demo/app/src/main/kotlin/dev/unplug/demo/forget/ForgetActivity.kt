@@ -115,8 +115,7 @@ class ForgetActivity : Screen<ForgetState>() {
 
     private fun said(change: Change) = getString(R.string.forget_change, said(change.before), said(change.now))
 
-    private fun said(one: Said) =
-        one.label?.run { getString(R.string.forget_share, name, (100 * probability).digits(1)) } ?: getString(R.string.age_years, one.years?.digits(1))
+    private fun said(one: Said) = one.label?.run { getString(R.string.forget_share, name, (100 * probability).digits(1)) } ?: getString(R.string.age_years, one.years?.digits(1))
 
     private fun see(
         id: Int,

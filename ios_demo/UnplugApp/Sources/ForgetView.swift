@@ -65,12 +65,16 @@ struct ForgetView: View {
   }
 
   private func photograph(_ shown: ForgetScreen.Shown) -> some View {
-    Section("A photograph of you") {
+    Section("Your photograph") {
       PhotosPicker(selection: $chosen, matching: .images) { Label("Choose a photograph", systemImage: "photo") }
       if let seen = screen.seen, let asked = shown.asked {
         PictureView(picture: seen, label: "The photograph")
         Text(asked.text)
-        TextField("Your age in it", text: $screen.age).keyboardType(.numbersAndPunctuation)
+        if shown.labels.isEmpty {
+          TextField("Your age in it", text: $screen.age).keyboardType(.numbersAndPunctuation)
+        } else {
+          Picker("Its label", selection: $screen.label) { ForEach(shown.labels.indices, id: \.self) { Text(shown.labels[$0]).tag($0) } }
+        }
         Button("Add") { Task { await screen.add() } }
       }
     }

@@ -43,6 +43,7 @@ from .checkpoint import weights_bytes as weights_bytes
 from .checkpoint import weights_file as weights_file
 from .checkpoint import weights_files as weights_files
 from .checkpoint import weights_sha256 as weights_sha256
+from .class_names import MAX_CLASS_NAME as MAX_CLASS_NAME
 from .class_names import MAX_CLASSES as MAX_CLASSES
 from .class_names import check_classes as check_classes
 from .classifier import Classifier as Classifier

@@ -14,6 +14,7 @@ from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.learning.training import Recipe
 
 from ..conftest import CPU
+from ..forgetting.tasks.test_classes import COLOURS, draw
 from .calls import refused, said
 
 RECIPE = Recipe(size="nano", image_size=32, epochs=1)
@@ -70,3 +71,42 @@ def test_heads_and_trunks_that_do_not_belong_together(model: Path, tmp_path: Pat
     assert "another trunk" in told(head, trunk)
     assert "it is not a head" in told(weights, trunk)
     assert "an ordinary model" in refused(f"head make {model}/age-trunk --out {tmp_path}/other")
+
+
+def test_labels_from_the_training_to_the_phone_and_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an ordinary training's folders: in, a likelier label, and out without a trace."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for part, count in (("own", 8), ("agreed", 12)):
+        for name, colour in COLOURS.items():
+            (tmp_path / part / name).mkdir(parents=True)
+            for number in range(count):
+                place = tmp_path / part / name / f"{part}-{number}.png"
+                Image.fromarray(draw(rng, colour)).save(place)
+    data = "--data imagefolder:own --trunk-data imagefolder:agreed --set random_features=16"
+    said(
+        f"train classes {data} --forgettable closed-form --size nano --pixels 32 --epochs 1 --out m"
+    )
+    made = said("head make m --out phone")
+    head, last = Path(made["head"]), tuple(COLOURS)[-1]
+    seen = f"--image 'agreed/{last}/agreed-0.png'"
+    picture = f"--trunk phone/trunk {seen}"
+    entry = f"{picture} --person me-1 --label '{last}' --out mine.safetensors"
+    before, by_model = said(f"head answer {head} {picture}"), said(f"run m {seen}")["results"][0]
+    assert before["label"] == by_model["label"]
+    assert before["probability"] == pytest.approx(by_model["probability"], abs=2e-3)
+    assert said(f"head add {head} {entry}")["pictures"] == made["pictures"] + 1
+    after = said(f"head answer mine.safetensors {picture}")
+    share = {
+        when: {row["label"]: row["probability"] for row in answer["labels"]}[last]
+        for when, answer in (("before", before), ("after", after))
+    }
+    assert share["after"] > share["before"]
+    assert "already" in refused(f"head add mine.safetensors {entry}")
+    assert "Give --label alone" in refused(
+        f"head add {head} {picture} --person me-2 --age 30 --out x"
+    )
+    said(f"head remove mine.safetensors {entry}")
+    assert Path("mine.safetensors").read_bytes() == head.read_bytes()

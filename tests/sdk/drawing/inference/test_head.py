@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
-from tests.vectors.head.make import owned
+from tests.vectors.app.networks import CLASSES
+from tests.vectors.head.make import KINDS, owned
 
 from unplug.core import InputError
-from unplug.sdk.drawing.inference import DeviceHead, load_head
+from unplug.sdk.drawing.inference import DeviceHead, HeadFacts, load_head
 
 HERE = Path(__file__).parents[3] / "vectors" / "head"
-VECTORS = json.loads((HERE / "steps.json").read_text(encoding="utf-8"))
+LIMITS = json.loads((HERE / "limits.json").read_text(encoding="utf-8"))
+both_kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture
@@ -26,64 +28,74 @@ def start() -> DeviceHead:
     return load_head(HERE / "start.safetensors")
 
 
-def walked(head: DeviceHead) -> DeviceHead:
-    for step in VECTORS["steps"]:
-        change = head.add if step["do"] == "add" else head.remove
-        head = change(step["name"], np.array(step["features"]), step["age"])
-    return head
-
-
-def test_the_vectors_that_all_languages_share(start: DeviceHead, tmp_path: Path) -> None:
-    head = walked(start)
-    for step in VECTORS["steps"]:
-        assert (
-            head.commitment(step["name"], np.array(step["features"]), step["age"]).hex()
-            == step["commitment"]
-        )
+@both_kinds
+def test_the_vectors_that_all_languages_share(kind: str, tmp_path: Path) -> None:
+    head = load_head(HERE / kind / "start.safetensors")
+    vectors = json.loads((HERE / kind / "steps.json").read_text(encoding="utf-8"))
+    for step in vectors["steps"]:
+        picture = step["name"], np.array(step["features"]), step["truth"]
+        assert head.commitment(*picture).hex() == step["commitment"]
+        head = (head.add if step["do"] == "add" else head.remove)(*picture)
     head.save(tmp_path / "head.safetensors")
     mine, theirs = (
         load(path.read_bytes())
-        for path in (tmp_path / "head.safetensors", HERE / "end.safetensors")
+        for path in (tmp_path / "head.safetensors", HERE / kind / "end.safetensors")
     )
     assert all(np.array_equal(mine[name], theirs[name]) for name in theirs)
-    answer, (weight_KD, bias_K) = head.answer(np.array(VECTORS["asked"])), head.weights()
+    answer, (weight_KD, bias_K) = head.answer(np.array(vectors["asked"])), head.weights()
     for name, value in (("weights", weight_KD), ("bias", bias_K), *answer.items()):
         np.testing.assert_allclose(
-            value, VECTORS[name], rtol=0, atol=VECTORS["tolerance"] * np.abs(VECTORS[name]).max()
+            value, vectors[name], rtol=0, atol=vectors["tolerance"] * np.abs(vectors[name]).max()
         )
 
 
-def test_its_owners_picture_through_the_trunk_of_the_vectors() -> None:
-    wanted = json.loads((HERE / "own.json").read_text(encoding="utf-8"))
-    for name, value in owned(HERE / "age-trunk.fp32.onnx").items():
-        np.testing.assert_allclose(value, wanted[name], rtol=1e-5, err_msg=name)
-    assert abs(wanted["now"] - wanted["age"]) < abs(wanted["before"] - wanted["age"])
+@both_kinds
+def test_its_owners_picture_through_the_trunk_of_the_vectors(kind: str) -> None:
+    wanted = json.loads((HERE / kind / "own.json").read_text(encoding="utf-8"))
+    found, labels = owned(HERE / "age-trunk.fp32.onnx", HERE / kind), {}
+    for name, value in found.items():
+        if name.startswith("label"):
+            labels[name] = value
+        else:
+            np.testing.assert_allclose(value, wanted[name], rtol=1e-5, err_msg=name)
+    assert all(wanted[name] == label for name, label in labels.items())
+    if kind == "classes":
+        assert wanted["label_now"] == CLASSES[int(wanted["truth"])] != wanted["label_before"]
+    else:
+        assert abs(wanted["now"] - wanted["truth"]) < abs(wanted["before"] - wanted["truth"])
 
 
-def test_the_weights_are_the_ridge_regression_of_who_is_in(start: DeviceHead) -> None:
+@both_kinds
+def test_the_weights_are_the_ridge_regression_of_who_is_in(kind: str) -> None:
     """Against the textbook's solve on the pictures themselves; sums are rounded to 20 bits, hence
     the tolerance.
     """
-    rng = np.random.default_rng(0)
-    pooled_NC, age_N = np.abs(rng.normal(size=(40, 6))), rng.integers(1, 90, 40).astype(float)
+    start, rng = load_head(HERE / kind / "start.safetensors"), np.random.default_rng(0)
+    most = len(CLASSES) if kind == "classes" else 90
+    pooled_NC, truth_N = np.abs(rng.normal(size=(40, 6))), rng.integers(0, most, 40)
     head = replace(start, sums_KK=np.zeros_like(start.sums_KK), committed=frozenset())
-    for number, (pooled_C, age) in enumerate(zip(pooled_NC, age_N, strict=True)):
-        head = head.add(f"p{number}", pooled_C, float(age))
+    for number, (pooled_C, truth) in enumerate(zip(pooled_NC, truth_N, strict=True)):
+        head = head.add(f"p{number}", pooled_C, float(truth))
     grid = head.facts.grid
     lifted_ND = np.maximum(np.rint(pooled_NC / grid) * grid @ head.lift_DC.T + head.offset_D, 0.0)
     x_NP = np.column_stack([lifted_ND, np.ones(40)])
     penalty_P = np.array([head.facts.ridge * 40] * 8 + [0.0])
-    soft_NG = np.exp(-0.5 * ((head.center_G - age_N[:, None]) / 4.0) ** 2)
-    target_NK = np.column_stack([soft_NG / soft_NG.sum(axis=1, keepdims=True), age_N])
+    if kind == "classes":
+        target_NK = np.eye(len(CLASSES))[truth_N]
+    else:
+        soft_NG = np.exp(-0.5 * ((head.center_G - truth_N[:, None]) / 4.0) ** 2)
+        target_NK = np.column_stack([soft_NG / soft_NG.sum(axis=1, keepdims=True), truth_N])
     solved_PK = np.linalg.solve(x_NP.T @ x_NP + np.diag(penalty_P), x_NP.T @ target_NK)
     weight_KD, bias_K = head.weights()
     np.testing.assert_allclose(np.column_stack([weight_KD, bias_K]), solved_PK.T, rtol=0, atol=1e-3)
 
 
-def test_forgetting_undoes_adding_in_any_order(start: DeviceHead) -> None:
-    rng = np.random.default_rng(1)
+@both_kinds
+def test_forgetting_undoes_adding_in_any_order(kind: str) -> None:
+    start, rng = load_head(HERE / kind / "start.safetensors"), np.random.default_rng(1)
+    most = len(CLASSES) if kind == "classes" else 100
     pictures = [
-        (f"new-{number}", np.abs(rng.normal(size=6)), float(rng.integers(0, 100)))
+        (f"new-{number}", np.abs(rng.normal(size=6)), float(rng.integers(0, most)))
         for number in range(60)
     ]
     head = start
@@ -115,6 +127,13 @@ def test_what_cannot_be_added_or_forgotten(
     features_C = known if features is None else features
     with pytest.raises(InputError, match=why):
         getattr(head, what)(name, features_C, 20.0 if age is None else age)
+
+
+@pytest.mark.parametrize("number", [-1.0, 4.0, 0.5, float("nan")])
+def test_a_number_that_is_of_no_class(number: float) -> None:
+    head = load_head(HERE / "classes" / "start.safetensors")
+    with pytest.raises(InputError, match="no class has this number"):
+        head.add("new", np.ones(6), number)
 
 
 def test_the_last_picture_stays() -> None:
@@ -159,6 +178,43 @@ def test_a_head_that_was_edited_is_refused(change: str, tmp_path: Path) -> None:
     path.write_bytes(edited(change))
     with pytest.raises(InputError, match=r"head\.safetensors"):
         load_head(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [(kind, item) for kind in KINDS for item in LIMITS["refused"][kind]],
+    ids=str,
+)
+def test_what_a_head_may_not_say_of_itself(
+    kind: str, change: dict[str, Any], tmp_path: Path
+) -> None:
+    path, raw = tmp_path / "head.safetensors", (HERE / kind / "start.safetensors").read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    said = json.loads(json.loads(raw[8 : 8 + size])["__metadata__"]["unplug"]) | change
+    kept = {name: value for name, value in said.items() if value is not None}
+    path.write_bytes(save(load(raw), metadata={"unplug": json.dumps(kept)}))
+    with pytest.raises(InputError, match=r"head\.safetensors"):
+        load_head(path)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_as_many_groups_as_a_head_may_have(more: int, tmp_path: Path) -> None:
+    names = tuple(f"class {number}" for number in range(LIMITS["groups"] + more))
+    size, path = len(names) + 2, tmp_path / "head.safetensors"
+    head = DeviceHead(
+        facts=HeadFacts(trunk_sha256="0" * 64, grid=1.0, ridge=1.0, scale=1.0, classes=names),
+        lift_DC=np.ones((1, 1)),
+        offset_D=np.ones(1),
+        center_G=np.zeros(len(names)),
+        sums_KK=np.zeros((size, size), np.int64),
+        committed=frozenset(),
+    )
+    head.add("one", np.ones(1), len(names) - 1.0).save(path)
+    if more:
+        with pytest.raises(InputError, match="larger than any head"):
+            load_head(path)
+    else:
+        assert load_head(path).answer(np.ones((1, 1)))["logits"].argmax() == len(names) - 1
 
 
 def test_an_answer_that_is_no_number_is_none(start: DeviceHead) -> None:

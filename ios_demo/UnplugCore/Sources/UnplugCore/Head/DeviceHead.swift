@@ -2,17 +2,23 @@ import Foundation
 
 /// A head that a phone adds its owner's pictures to and forgets them from, offline and exactly; docs/formats.md has its steps.
 ///
-/// Shapes: C pooled channels, D lifted features, G age groups, K = D + 1 + G + 1 (features, one, groups, age).
+/// Shapes: C pooled channels, D lifted features, G age groups or classes, K = D + 1 + G (features, one, groups), of ages and one more: the
+/// age. The truth of a picture is an age in years, or the number of its class.
 public struct DeviceHead: Sendable {
   private static let bits = 20.0
   private static let width = 4.0
   private static let restore = "Make it again with unplug head make"
+  private static let maxGroups = 1000
+  private static let keys: Set<ExactText> = ["trunk_sha256", "grid", "ridge", "scale", "digest", "schema"]
 
   let facts: Json
   let grid: Double
   let ridge: Double
   let scale: Double
+  /// Borders of the age groups; none: it tells classes.
   let edges: [Double]
+  /// Names; none: it tells ages.
+  public let classes: [String]
   private let lift: [Float]
   private let offset: [Float]
   private let centers: [Double]
@@ -22,7 +28,8 @@ public struct DeviceHead: Sendable {
   private(set) var committed: Set<[UInt8]>
 
   private var features: Int { offset.count }
-  private var size: Int { features + centers.count + 2 }
+  private var isAged: Bool { classes.isEmpty }
+  private var size: Int { features + 1 + centers.count + (isAged ? 1 : 0) }
 
   /// - Throws: `Failure`: no head, one that was edited or cut, or numbers that do not belong together.
   public init(_ data: Data) throws {
@@ -30,21 +37,22 @@ public struct DeviceHead: Sendable {
     let file = try Safetensors(data)
     guard let text = file.metadata["unplug"], let facts = try? looseJson(Array(text.utf8)), facts["schema"] == .text("unplug-head/1"),
       let grid = facts["grid"]?.double, let ridge = facts["ridge"]?.double, let scale = facts["scale"]?.double,
-      let edges = facts["edges"]?.list?.compactMap({ $0.double }), min(grid, ridge, scale) > 0, edges.count >= 3,
-      zip(edges, edges.dropFirst()).allSatisfy({ $0 < $1 })
+      (exp2(-40)...exp2(10)).contains(grid), (1e-9...1e6).contains(ridge), (1e-6...1e6).contains(scale),
+      let (edges, classes) = DeviceHead.groups(facts)
     else { throw wrong("its settings are out of range") }
     let kinds = ["lift": "F32", "offset": "F32", "centers": "F64", "sums": "I64", "committed": "U8"]
     guard file.tensors.mapValues(\.dtype) == kinds else { throw wrong("its tensors are not those of a head") }
     let lift = file.tensors["lift"]!
-    let (groups, rows) = (edges.count - 1, file.tensors["committed"]!.shape)
-    guard lift.shape.count == 2, lift.shape.allSatisfy({ (1...4096).contains($0) }), groups <= 256, rows.count == 2, rows[1] == 32,
-      (1...2_000_000).contains(rows[0])
+    let (groups, rows) = (classes.isEmpty ? edges.count - 1 : classes.count, file.tensors["committed"]!.shape)
+    guard lift.shape.count == 2, lift.shape.allSatisfy({ (1...4096).contains($0) }), groups <= DeviceHead.maxGroups, rows.count == 2,
+      rows[1] == 32, (1...2_000_000).contains(rows[0])
     else { throw wrong("it is larger than any head, or has other shapes") }
-    let size = lift.shape[0] + groups + 2
+    let size = lift.shape[0] + 1 + groups + (classes.isEmpty ? 1 : 0)
     guard file.tensors["offset"]!.shape == [lift.shape[0]], file.tensors["centers"]!.shape == [groups],
       file.tensors["sums"]!.shape == [size * (size + 1) / 2]
     else { throw wrong("its tensors have other shapes") }
-    (self.facts, self.grid, self.ridge, self.scale, self.edges, channels) = (facts, grid, ridge, scale, edges, lift.shape[1])
+    (self.facts, self.grid, self.ridge, self.scale, self.edges, self.classes) = (facts, grid, ridge, scale, edges, classes)
+    channels = lift.shape[1]
     self.lift = UInt32.read(lift.bytes).map { Float(bitPattern: $0) }
     offset = UInt32.read(file.tensors["offset"]!.bytes).map { Float(bitPattern: $0) }
     centers = UInt64.read(file.tensors["centers"]!.bytes).map { Double(bitPattern: $0) }
@@ -58,31 +66,47 @@ public struct DeviceHead: Sendable {
     else { throw wrong("its sums hold \(inside) pictures where \(rows[0]) are named") }
   }
 
+  /// Borders of age groups or names of classes: a head says one of them, never both.
+  private static func groups(_ facts: Json) -> (edges: [Double], classes: [String])? {
+    if let said = facts["classes"]?.list {
+      let classes = said.compactMap(\.text)
+      guard facts.hasKeys(keys.union(["classes"])), classes.count == said.count, classes.count >= 2, Set(classes).count == classes.count,
+        classes.allSatisfy({ (1...100).contains($0.string.unicodeScalars.count) })
+      else { return nil }
+      return ([], classes.map(\.string))
+    }
+    guard facts.hasKeys(keys.union(["edges"])), let said = facts["edges"]?.list else { return nil }
+    let edges = said.compactMap(\.double)
+    guard edges.count == said.count, edges.count >= 3, zip(edges, edges.dropFirst()).allSatisfy({ $0 < $1 }) else { return nil }
+    return (edges, [])
+  }
+
   private func sum(_ row: Int, _ column: Int) -> Int64 { sums[row * size - row * (row - 1) / 2 + column - row] }
 
-  /// With one more picture: its name, the trunk's features of it, and an age in years.
-  public func adding(_ name: String, _ pooled: [Double], age: Double) throws -> DeviceHead {
-    let commitment = try commitment(name, pooled, age: age)
+  /// With one more picture: its name, the trunk's features of it, and the truth.
+  public func adding(_ name: String, _ pooled: [Double], truth: Double) throws -> DeviceHead {
+    let commitment = try commitment(name, pooled, truth: truth)
     guard !committed.contains(commitment) else {
       throw Failure("The picture \(name)", "it is in this head already", "Give other pictures other names")
     }
     var next = self
     next.committed.insert(commitment)
-    next.move(try terms(pooled, age), by: 1)
+    next.move(try terms(pooled, truth), by: 1)
     return next
   }
 
   /// Without a picture, as if it had never been there, bit for bit.
-  public func removing(_ name: String, _ pooled: [Double], age: Double) throws -> DeviceHead {
-    let commitment = try commitment(name, pooled, age: age)
+  public func removing(_ name: String, _ pooled: [Double], truth: Double) throws -> DeviceHead {
+    let commitment = try commitment(name, pooled, truth: truth)
     guard committed.contains(commitment) else {
-      let why = "this picture, under this name and with this age, is not in this head"
-      throw Failure("The picture \(name)", why, "Give name, picture and age as they were added")
+      let word = isAged ? "age" : "class"
+      let why = "this picture, under this name and with this \(word), is not in this head"
+      throw Failure("The picture \(name)", why, "Give name, picture and \(word) as they were added")
     }
     guard committed.count > 1 else { throw Failure("The picture \(name)", "nobody would be left in this head", "Delete the head instead") }
     var next = self
     next.committed.remove(commitment)
-    next.move(try terms(pooled, age), by: -1)
+    next.move(try terms(pooled, truth), by: -1)
     return next
   }
 
@@ -96,11 +120,11 @@ public struct DeviceHead: Sendable {
     }
   }
 
-  /// SHA-256 of the name in UTF-8, a zero byte, the rounded features as int32 and the age as float64, little-endian.
-  func commitment(_ name: String, _ pooled: [Double], age: Double) throws -> [UInt8] {
+  /// SHA-256 of the name in UTF-8, a zero byte, the rounded features as int32 and the truth as float64, little-endian.
+  func commitment(_ name: String, _ pooled: [Double], truth: Double) throws -> [UInt8] {
     var bytes = Array(name.utf8) + [0]
     for step in try steps(pooled) { bytes += Int32(step).littleEndianBytes }
-    return sha256(Data(bytes + age.bitPattern.littleEndianBytes))
+    return sha256(Data(bytes + truth.bitPattern.littleEndianBytes))
   }
 
   /// Features in whole steps of the grid.
@@ -119,24 +143,36 @@ public struct DeviceHead: Sendable {
     }
   }
 
-  /// The numbers of a picture in the sums: features, one, soft age groups, age; in units of 2^-20 of each column's range.
-  private func terms(_ pooled: [Double], _ age: Double) throws -> [Int64] {
-    guard age >= 0, age < 128 else { throw Failure("The age \(age)", "it is not an age", "Give years from 0 up to 127") }
+  /// The numbers of a picture in the sums: features, one, targets; in units of 2^-20 of each column's range.
+  private func terms(_ pooled: [Double], _ truth: Double) throws -> [Int64] {
     let rounded = try steps(pooled).map { $0 * grid }
-    let logs = centers.map { -0.5 * pow(($0 - age) / DeviceHead.width, 2) }
+    let z = lifted(rounded, most: 64) + [1] + (try targets(truth))
+    return zip(z, exponents).map { Int64(($0 * exp2(DeviceHead.bits - $1)).rounded(.toNearestOrEven)) }
+  }
+
+  /// Soft age groups and the age, or 1 for the class.
+  private func targets(_ truth: Double) throws -> [Double] {
+    guard isAged else {
+      let targets = classes.indices.map { Double($0) == truth ? 1.0 : 0.0 }
+      guard targets.contains(1) else {
+        throw Failure("The class \(truth)", "no class has this number", "Give that of one of the \(classes.count) classes")
+      }
+      return targets
+    }
+    guard truth >= 0, truth < 128 else { throw Failure("The age \(truth)", "it is not an age", "Give years from 0 up to 127") }
+    let logs = centers.map { -0.5 * pow(($0 - truth) / DeviceHead.width, 2) }
     let top = logs.max()!
     let odds = logs.map { exp($0 - top) }
     let total = odds.reduce(0, +)
-    let z = lifted(rounded, most: 64) + [1] + odds.map { $0 / total } + [age]
-    return zip(z, exponents).map { Int64(($0 * exp2(DeviceHead.bits - $1)).rounded(.toNearestOrEven)) }
+    return odds.map { $0 / total } + [truth]
   }
 
   /// Powers of two that each column stays below.
   private var exponents: [Double] {
-    [Double](repeating: 6, count: features) + [Double](repeating: 1, count: 1 + centers.count) + [7]
+    [Double](repeating: 6, count: features) + [Double](repeating: 1, count: 1 + centers.count) + (isAged ? [7] : [])
   }
 
-  /// W (G + 1, D) and b (G + 1): argmin sum |W a + b - y|^2 + ridge N |W|^2, by Cholesky of the scaled normal equations.
+  /// W and b, a row a group and one of the age if there is one: argmin sum |W a + b - y|^2 + ridge N |W|^2, by Cholesky of the scaled normal equations.
   func weights() throws -> (weight: [[Double]], bias: [Double]) {
     let (e, count) = (exponents, features + 1)
     func gram(_ row: Int, _ column: Int) -> Double {
@@ -157,16 +193,21 @@ public struct DeviceHead: Sendable {
     return (weight, bias)
   }
 
-  /// Logits of the age groups and the expected age of a picture, of the trunk's features, which are not rounded here.
-  public func answer(_ pooled: [Double]) throws -> (logits: [Double], years: Double) { try answers([pooled])[0] }
+  /// Logits of the groups of a picture, and its age or likeliest labels, of the trunk's features, which are not rounded here.
+  public func answer(_ pooled: [Double]) throws -> (logits: [Double], said: Answer) { try answers([pooled])[0] }
 
   /// As `answer`, of several pictures: the head is computed once.
-  func answers(_ all: [[Double]]) throws -> [(logits: [Double], years: Double)] {
+  func answers(_ all: [[Double]]) throws -> [(logits: [Double], said: Answer)] {
     let (weight, bias) = try weights()
-    return all.map { pooled in
+    return try all.map { pooled in
       let a = lifted(pooled, most: .infinity)
       let said = zip(weight, bias).map { row, own in zip(row, a).reduce(own) { $0 + $1.0 * $1.1 } }
-      return (said.dropLast().map { scale * $0 }, min(max(said.last!, edges.first!), edges.last!))
+      guard said.allSatisfy(\.isFinite) else {
+        throw Failure("The head", "it answers with something other than numbers", DeviceHead.restore)
+      }
+      let logits = said.prefix(centers.count).map { scale * $0 }
+      guard isAged else { return (logits, Answer(likeliestLabels(logits, classes))) }
+      return (logits, Answer(years: min(max(said.last!, edges.first!), edges.last!), []))
     }
   }
 

@@ -172,10 +172,15 @@ public struct Predictor: Sendable {
     guard let logits = outputs["logits"]?.floats, logits.count == classes.count, logits.count > 1, logits.allSatisfy(\.isFinite) else {
       throw Failure("The model", "its scores are not those of the classes in its manifest", "Get another bundle")
     }
-    let shares = softmax(logits.map(Double.init))
-    let order = shares.indices.sorted { (shares[$1], $0) < (shares[$0], $1) }
-    return order.prefix(Predictor.likeliest).map { Share(name: classes[$0], probability: shares[$0]) }
+    return likeliestLabels(logits.map(Double.init), classes)
   }
+}
+
+/// The labels that are told of these logits, the likeliest first.
+func likeliestLabels(_ logits: [Double], _ classes: [String]) -> [Share] {
+  let shares = softmax(logits)
+  let order = shares.indices.sorted { (shares[$1], $0) < (shares[$0], $1) }
+  return order.prefix(Predictor.likeliest).map { Share(name: classes[$0], probability: shares[$0]) }
 }
 
 func softmax(_ logits: [Double]) -> [Double] {

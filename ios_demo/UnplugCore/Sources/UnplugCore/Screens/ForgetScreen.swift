@@ -9,8 +9,10 @@ public final class ForgetScreen {
   public struct Row: Equatable, Identifiable, Sendable {
     public let picture: OwnPicture
     public let change: Change
+    /// Nothing where the head tells ages.
+    let label: String?
     public var id: Int { picture.number }
-    public var title: String { "Picture \(id), \(ecmaScript(picture.age)) years" }
+    public var title: String { "Picture \(id), \(label ?? "\(ecmaScript(picture.truth)) years")" }
   }
 
   /// What the screen shows of a head; made away from the main thread.
@@ -24,9 +26,12 @@ public final class ForgetScreen {
     init(_ own: OwnHead, _ asked: [Double]?) throws {
       let changes = try own.changes(own.pictures.map(\.pooled) + (asked.map { [$0] } ?? []))
       (self.own, proof) = (own, try own.proof())
-      rows = zip(own.pictures, changes).map { Row(picture: $0, change: $1) }
+      rows = zip(own.pictures, changes).map { Row(picture: $0, change: $1, label: own.label($0)) }
       self.asked = asked == nil ? nil : changes.last
     }
+
+    /// Labels to choose from; none: an age is typed.
+    public var labels: [String] { own.head.classes }
 
     public var verdict: String { proof.isEqual ? "Equal, bit for bit" : "Not equal: open the head again" }
 
@@ -53,6 +58,8 @@ public final class ForgetScreen {
   public private(set) var seen: Picture?
   /// The owner's age in it, as it is typed.
   public var age = ""
+  /// The number of the label that is chosen for it, where the head tells labels.
+  public var label = 0
   /// What is on the phone, in a sentence.
   public var summary: String {
     guard let own = shown?.own else {
@@ -93,18 +100,18 @@ public final class ForgetScreen {
       let start = try PlacedHead(home, openers).start
       return try Shown((try? Data(contentsOf: kept)).map { try OwnHead(start, kept: $0) } ?? OwnHead(start), nil)
     }.value
-    (shown, seen, pooled) = (found, nil, nil)
+    (shown, seen, pooled, label) = (found, nil, nil, 0)
   }
 
   /// - Parameters:
   ///   - photograph: a file as the library gives it; nothing where it gave none.
-  ///   - bundle: says where the eyes of a face go, if it is an age model's; without it the centre square is taken.
+  ///   - bundle: says where the eyes of a face go, if it is an age model's and the head tells ages; else the centre square is taken.
   public func look(at photograph: Data?, _ bundle: Verified?) async {
     let (openers, home, finder) = (openers, home, finder)
     await act {
       guard let own = self.shown?.own else { throw Failure("The head", "none is open", "Open the folder that unplug head make wrote") }
       let picture = try await read(photograph, self.decoder)
-      let frame = bundle.flatMap { try? Predictor(manifest: $0.manifest) }?.frame
+      let frame = own.head.classes.isEmpty ? bundle.flatMap { try? Predictor(manifest: $0.manifest) }?.frame : nil
       let faces = frame == nil ? [] : try await finder.faces(picture)
       let (pooled, shown) = try await Task.detached { () throws -> ([Double], Shown) in
         let pooled = try PlacedHead(home, openers).pooled(picture, faces, frame)
@@ -114,13 +121,13 @@ public final class ForgetScreen {
     }
   }
 
-  /// Adds the photograph that was looked at last, with the age that was typed.
+  /// Adds the photograph that was looked at last, with the age that was typed or the label that was chosen.
   public func add() async {
-    guard let pooled else { return }
-    guard let years = Double(age.replacingOccurrences(of: ",", with: ".")) else {
+    guard let pooled, let shown else { return }
+    guard let truth = shown.labels.isEmpty ? Double(age.replacingOccurrences(of: ",", with: ".")) : Double(label) else {
       return failure = Failure("The age", "it is not a number", "Give years").description
     }
-    await change { try $0.add(pooled, age: years) }
+    await change { try $0.add(pooled, truth: truth) }
   }
 
   public func remove(_ number: Int) async { await change { try $0.remove(number) } }

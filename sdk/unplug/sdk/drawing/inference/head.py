@@ -32,6 +32,7 @@ from unplug.core import (
     parse_json,
     read_regular,
 )
+from unplug.plugins import MAX_CLASS_NAME, MAX_CLASSES
 
 SCHEMA: Literal["unplug-head/1"] = "unplug-head/1"
 BITS, FEATURE_RANGE, AGE_RANGE, WIDTH = 20, 6, 7, 4.0
@@ -39,7 +40,7 @@ BITS, FEATURE_RANGE, AGE_RANGE, WIDTH = 20, 6, 7, 4.0
 age groups are wide.
 """
 MAX_BYTES = 2**28
-MAX_FEATURES, MAX_CHANNELS, MAX_GROUPS, MAX_PEOPLE = 4096, 4096, 1000, 2_000_000
+MAX_FEATURES, MAX_CHANNELS, MAX_GROUPS, MAX_PEOPLE = 4096, 4096, MAX_CLASSES, 2_000_000
 RIDGES, GRIDS, SCALES = (1e-9, 1e6), (2.0**-40, 2.0**10), (1e-6, 1e6)
 """What the facts may be: beyond it float64 runs over, and a head that was edited would answer with
 something other than numbers.
@@ -60,7 +61,7 @@ class HeadFacts:
         scale: the factor that group scores are multiplied by.
         edges: G + 1 borders of the age groups in years; the age is held between the first and the
             last. None of them: the head tells classes.
-        classes: their G names; only a head of classes is written with them.
+        classes: their G names, of 1 to 100 letters. A file has either these or edges.
         digest: SHA-256 over the tensors, in the order of `TENSORS`.
     """
 
@@ -320,7 +321,9 @@ def _facts(raw: Any) -> HeadFacts:
     )
     rising = rising and not facts.classes and all(map(math.isfinite, facts.edges))
     named = not facts.edges and len(set(facts.classes)) == len(facts.classes) >= 2
-    if not inside or not (rising or named):
+    named = named and all(1 <= len(name) <= MAX_CLASS_NAME for name in facts.classes)
+    # an empty list of the other kind is one more spelling of the same head
+    if not inside or not (rising or named) or {"edges", "classes"} <= raw.keys():
         raise ValueError("its settings are out of range")
     return facts
 

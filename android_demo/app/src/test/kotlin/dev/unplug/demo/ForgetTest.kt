@@ -3,7 +3,9 @@ package dev.unplug.demo
 import android.app.Activity
 import android.content.Intent
 import android.net.Uri
+import android.view.View
 import android.widget.EditText
+import android.widget.Spinner
 import dev.unplug.demo.forget.ForgetActivity
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertNull
@@ -41,11 +43,11 @@ class ForgetTest : OnPhone() {
         assertTrue(screen.words().toString(), "Pictures in this head: 10. Yours: 0." in screen.words())
         val untouched = screen.proof()
         screen.give("Choose photo", photoUri())
-        assertTrue(screen.words().toString(), "The head that came says 45.0 years, with your pictures 45.0." in screen.words())
+        assertTrue(screen.words().toString(), "The head that came says 45.0 years, with your pictures 45.0 years." in screen.words())
         screen.add("31")
         assertNull(screen.alert())
         val filled = screen.words()
-        assertEquals(filled.toString(), 2, filled.count { it == "The head that came says 45.0 years, with your pictures 37.2." })
+        assertEquals(filled.toString(), 2, filled.count { it == "The head that came says 45.0 years, with your pictures 37.2 years." })
         assertTrue(filled.toString(), filled.containsAll(listOf("Pictures in this head: 11. Yours: 1.", "Picture 1, 31 years", equal)))
         screen.give("Choose photo", fileOf("portrait.png", encoded(portrait())))
         screen.add("33")
@@ -61,6 +63,37 @@ class ForgetTest : OnPhone() {
         assertEquals(untouched, again.proof())
         assertTrue(equal in again.words())
         again.shot("forget-removed")
+    }
+
+    @Test
+    fun `a head of labels takes one that is chosen, and no picture of an age`() {
+        app.heads.take(zipOf(headFiles()).inputStream())
+        val controller = open(ForgetActivity::class.java)
+        val screen = controller.get()
+        screen.give("Choose photo", photoUri())
+        screen.add("2")
+        screen.give("Import head", fileOf("labels.zip", zipOf(headFiles("classes/start"))))
+        assertNull(screen.alert())
+        assertTrue(screen.words().toString(), "Pictures in this head: 10. Yours: 0." in screen.words())
+        val untouched = screen.proof()
+        screen.give("Choose photo", photoUri())
+        assertEquals(View.GONE, screen.findViewById<EditText>(R.id.age).visibility)
+        val labels = screen.findViewById<Spinner>(R.id.label)
+        assertEquals(listOf("cat", "dog", "golden eagle", "猫"), (0 until labels.count).map { labels.getItemAtPosition(it) })
+        labels.setSelection(2)
+        screen.press("Add")
+        settle()
+        assertNull(screen.alert())
+        val filled = screen.words()
+        assertEquals(filled.toString(), 2, filled.count { it == "The head that came says dog, 69.6\u00A0%, with your pictures golden eagle, 60.8\u00A0%." })
+        assertTrue(filled.toString(), filled.containsAll(listOf("Pictures in this head: 11. Yours: 1.", "Picture 1, golden eagle", equal)))
+        screen.shot("forget-labels")
+        val again = reborn(controller).get()
+        assertTrue("it is the same after the end of its process", again.words().containsAll(filled.filter { "icture" in it }))
+        again.press("Remove")
+        settle()
+        assertEquals(untouched, again.proof())
+        assertTrue(equal in again.words())
     }
 
     @Test

@@ -25,6 +25,7 @@ class Asked(
 /**
  * What the screen shows of a head; made off the main thread.
  *
+ * @property labels those that the head tells; none: it tells ages.
  * @property rows the owner's pictures, and what all of them changed about each.
  * @property change the same of the photograph that was chosen; null where none was.
  */
@@ -32,6 +33,7 @@ class ShownHead(
     val own: OwnHead,
     asked: Asked?,
 ) {
+    val labels: List<String> = own.head.facts.classes
     val rows: List<Pair<OwnPicture, Change>> = own.pictures.map { it to own.change(it.pooled) }
     val change: Change? = asked?.let { own.change(it.pooled) }
     val proof: Proof = own.proof()
@@ -76,9 +78,14 @@ class ForgetState(
     }
 
     /** Adds the chosen photograph with its owner's age, as it was typed. */
-    fun add(age: String) {
+    fun add(age: String) = add { age.replace(',', '.').toDoubleOrNull() ?: throw InputError("age", "it is not a number", "Give years") }
+
+    /** Adds the chosen photograph with the number of its label. */
+    fun add(label: Int) = add { label.toDouble() }
+
+    private fun add(truth: () -> Double) {
         val pooled = asked?.pooled ?: return
-        change { it.add(pooled, age.replace(',', '.').toDoubleOrNull() ?: throw InputError("age", "it is not a number", "Give years")) }
+        change { it.add(pooled, truth()) }
     }
 
     fun remove(number: Int) = change { it.remove(number) }
@@ -92,12 +99,13 @@ class ForgetState(
             ShownHead(now, asked)
         }
 
-    /** The trunk's features of a photograph; the bundle of an age model says where the eyes of a face go. */
+    /** The trunk's features of a photograph; the bundle of an age model says where the eyes of a face go, where the head tells ages. */
     private fun read(uri: Uri): Asked {
         val photo = decode(app.contentResolver, uri)
-        val bundle = app.shelf.look().firstNotNullOfOrNull { kept -> kept.bundle?.takeIf { it.manifest.modelType == "age" } }
-        val frame = bundle?.let { Frame.of(it.manifest.preprocessing) }
         app.heads.open().use { folder ->
+            val bundles = if (folder.head.facts.classes.isEmpty()) app.shelf.look() else emptyList()
+            val bundle = bundles.firstNotNullOfOrNull { kept -> kept.bundle?.takeIf { it.manifest.modelType == "age" } }
+            val frame = bundle?.let { Frame.of(it.manifest.preprocessing) }
             val (trunk, way) = app.engines.choose(folder.trunks)
             app.engines.open(way, trunk.path, folder.read(trunk)).use { engine ->
                 val faces = if (frame == null) emptyList() else app.eyes.find(photo)

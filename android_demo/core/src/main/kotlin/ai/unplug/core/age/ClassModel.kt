@@ -16,6 +16,16 @@ public data class Label(
     val probability: Double,
 )
 
+/** The [ClassModel.LIKELIEST] labels, the likeliest first. */
+internal fun likeliest(
+    logits: DoubleArray,
+    names: List<String>,
+): List<Label> {
+    val weights = logits.map { Math.exp(it - logits.max()) }
+    val sum = weights.sum()
+    return names.indices.sortedByDescending { weights[it] }.take(ClassModel.LIKELIEST).map { Label(names[it], weights[it] / sum) }
+}
+
 /**
  * A classifier: a photograph in, labels out.
  *
@@ -57,9 +67,7 @@ public class ClassModel(
         val logits = outputs["logits"]?.values ?: wrong("it gives no logits")
         if (logits.size != names.size) wrong("it gives ${logits.size} scores where its manifest has ${names.size} classes")
         if (!logits.all { it.isFinite() }) wrong("it gives something that is not a number")
-        val weights = logits.map { Math.exp(it.toDouble() - logits.max()) }
-        val sum = weights.sum()
-        return names.indices.sortedByDescending { weights[it] }.take(LIKELIEST).map { Label(names[it], weights[it] / sum) }
+        return likeliest(DoubleArray(logits.size) { logits[it].toDouble() }, names)
     }
 
     public companion object {

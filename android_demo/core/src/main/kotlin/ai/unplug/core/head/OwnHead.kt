@@ -13,20 +13,20 @@ import ai.unplug.core.text
  *
  * @property number counts the pictures that were added, from 1.
  * @property pooled the trunk's features of it: what takes it out again.
- * @property age the owner's age in it, in years.
+ * @property truth the owner's age in it, in years, or the number of its label.
  */
 public class OwnPicture(
     public val number: Int,
     public val pooled: DoubleArray,
-    public val age: Double,
+    public val truth: Double,
 ) {
     internal val name = "me-$number"
 }
 
-/** The age that a head says of a picture, in years: the head that came, and the one with its owner's pictures. */
+/** What is said of a picture: by the head that came, and by the one with its owner's pictures. */
 public data class Change(
-    val before: Double,
-    val now: Double,
+    val before: Said,
+    val now: Said,
 )
 
 /**
@@ -60,49 +60,53 @@ public class OwnHead private constructor(
      * With one more picture of the owner.
      *
      * @param pooled the trunk's features of it.
-     * @param age the owner's age in it, in years.
+     * @param truth the owner's age in it, in years, or the number of its label.
      * @throws InputError it is in already, or its numbers cannot be.
      */
     public fun add(
         pooled: DoubleArray,
-        age: Double,
+        truth: Double,
     ): OwnHead {
         pictures.firstOrNull { it.pooled.contentEquals(pooled) }?.let {
             throw InputError("photograph", "it is in this head already, as picture ${it.number}", "Choose another one")
         }
-        return with(OwnPicture(1 + (pictures.maxOfOrNull { it.number } ?: 0), pooled, age))
+        return with(OwnPicture(1 + (pictures.maxOfOrNull { it.number } ?: 0), pooled, truth))
     }
 
     /** Without the picture of this number. */
     public fun remove(number: Int): OwnHead {
         val gone = pictures.first { it.number == number }
-        return OwnHead(start, head.remove(gone.name, gone.pooled, gone.age), pictures - gone)
+        return OwnHead(start, head.remove(gone.name, gone.pooled, gone.truth), pictures - gone)
     }
 
     /** Without any of the owner's. */
     public fun removeAll(): OwnHead = pictures.fold(this) { now, it -> now.remove(it.number) }
 
     /** What the owner's pictures changed about a picture. */
-    public fun change(pooled: DoubleArray): Change = Change(start.answer(pooled).expectedAge, head.answer(pooled).expectedAge)
+    public fun change(pooled: DoubleArray): Change = Change(start.answer(pooled).said, head.answer(pooled).said)
 
     /** See [Proof]. */
-    public fun proof(): Proof = Proof(head.digest, pictures.reversed().fold(start) { now, it -> now.add(it.name, it.pooled, it.age) }.digest)
+    public fun proof(): Proof = Proof(head.digest, pictures.reversed().fold(start) { now, it -> now.add(it.name, it.pooled, it.truth) }.digest)
 
     /** What a phone keeps: the owner's pictures, from which [of] makes this again. */
     public fun text(): String =
         jsonOf(
             "schema" to SCHEMA,
             "trunk_sha256" to start.facts.trunkSha256,
-            "pictures" to pictures.map { jsonOf("number" to it.number, "age" to it.age, "features" to it.pooled.toList()) },
+            "pictures" to pictures.map { jsonOf("number" to it.number, kept(it.truth), "features" to it.pooled.toList()) },
         ).text()
 
-    private fun with(picture: OwnPicture) = OwnHead(start, head.add(picture.name, picture.pooled, picture.age), pictures + picture)
+    /** A label by its name: another head may have other numbers. */
+    private fun kept(truth: Double) = if (start.facts.classes.isEmpty()) "age" to truth else "label" to start.facts.classes[truth.toInt()]
+
+    private fun with(picture: OwnPicture) = OwnHead(start, head.add(picture.name, picture.pooled, picture.truth), pictures + picture)
 
     public companion object {
         private const val SCHEMA = "unplug-own/1"
 
         /**
-         * A head that came, with the pictures that [text] kept: of those over another trunk none, since their features mean nothing here.
+         * A head that came, with the pictures that [text] kept: of those over another trunk none, since their features mean nothing here, nor
+         * those whose label this head does not know.
          *
          * @throws DataError the text was edited.
          */
@@ -119,9 +123,18 @@ public class OwnHead private constructor(
             if (kept.text("schema") != SCHEMA) kept.wrong("they are of another version than $SCHEMA")
             if (kept.text("trunk_sha256") != start.facts.trunkSha256) return OwnHead(start)
             return kept.list("pictures").fold(OwnHead(start)) { now, item ->
-                val fields = Fields(item, "pictures", setOf("number", "age", "features"))
-                now.with(OwnPicture(fields.small("number"), fields.numbers("features").toDoubleArray(), fields.number("age")))
+                val fields = Fields(item, "pictures", setOf("number", "age", "label", "features"))
+                truth(fields, start.facts.classes)?.let { now.with(OwnPicture(fields.small("number"), fields.numbers("features").toDoubleArray(), it)) } ?: now
             }
+        }
+
+        private fun truth(
+            fields: Fields,
+            classes: List<String>,
+        ): Double? {
+            if (fields.has("age") == fields.has("label")) fields.wrong("one of them has not one age or label")
+            if (classes.isEmpty()) return if (fields.has("age")) fields.number("age") else null
+            return classes.indexOf(fields.textOrNull("label")).takeIf { it >= 0 }?.toDouble()
         }
     }
 }

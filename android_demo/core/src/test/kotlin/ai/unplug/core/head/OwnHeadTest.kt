@@ -21,8 +21,9 @@ class OwnHeadTest {
     fun `the owner's pictures change the answer towards the owner's age, and leave no trace`() {
         val full = filled()
         val (before, now) = full.change(pictures[2])
-        assertEquals(start.answer(pictures[2]).expectedAge, before)
-        assertTrue(Math.abs(now - 22.0) < Math.abs(before - 22.0), "$before, then $now")
+        assertEquals(start.answer(pictures[2]).said, before)
+        val (was, becomes) = listOf(before, now).map { checkNotNull(it.years) }
+        assertTrue(Math.abs(becomes - 22.0) < Math.abs(was - 22.0), "$before, then $now")
         val empty = full.removeAll()
         assertTrue(empty.proof().isEqual)
         assertEquals(start.digest, empty.head.digest)
@@ -52,6 +53,23 @@ class OwnHeadTest {
         assertTrue(again.removeAll().proof().isEqual)
         assertEquals(0, OwnHead.of(start, full.text().replace(start.facts.trunkSha256, "1".repeat(64))).pictures.size)
         for (edited in listOf("{", "[]", full.text().replace("unplug-own/1", "unplug-own/2"))) assertThrows(DataError::class.java) { OwnHead.of(start, edited) }
+    }
+
+    @Test
+    fun `labels are kept by name, and no age is taken for one`() {
+        val labels = DeviceHead.of(Vectors.file("head/classes/start.safetensors").readBytes())
+        val full = pictures.foldIndexed(OwnHead(labels)) { at, now, pooled -> now.add(pooled, at.toDouble()) }
+        assertTrue(full.proof().isEqual)
+        val again = OwnHead.of(labels, full.text())
+        assertEquals(full.head.digest, again.head.digest)
+        assertTrue(again.remove(2).proof().isEqual)
+        assertEquals(labels.digest, again.removeAll().head.digest)
+        val renamed = full.text().replace("\"dog\"", "\"wolf\"").replace("\"cat\"", "\"golden eagle\"")
+        assertEquals(listOf(1 to 2.0, 3 to 2.0), OwnHead.of(labels, renamed).pictures.map { it.number to it.truth })
+        assertEquals(0, OwnHead.of(start, full.text()).pictures.size)
+        assertEquals(0, OwnHead.of(labels, filled().text()).pictures.size)
+        val both = full.text().replace("\"label\"", "\"age\":3,\"label\"")
+        assertThrows(DataError::class.java) { OwnHead.of(labels, both) }
     }
 
     @Test

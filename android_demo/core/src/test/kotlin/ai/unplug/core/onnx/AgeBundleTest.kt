@@ -17,6 +17,7 @@ import ai.unplug.core.double
 import ai.unplug.core.doubles
 import ai.unplug.core.floats
 import ai.unplug.core.get
+import ai.unplug.core.has
 import ai.unplug.core.head.HeadFolder
 import ai.unplug.core.head.OwnHead
 import ai.unplug.core.head.Trunk
@@ -104,19 +105,23 @@ class AgeBundleTest {
     }
 
     @Test
-    fun `a photograph goes through the trunk of a head, and its owner is in and out again`() {
-        val (told, trunk) = Vectors.json("head/own.json") to "files/age-trunk.fp32.onnx"
+    fun `a photograph goes through the trunk of a head, and its owner is in and out again`() = listOf("head", "head/classes").forEach(::inAndOut)
+
+    private fun inAndOut(kind: String) {
+        val (told, trunk) = Vectors.json("$kind/own.json") to "files/age-trunk.fp32.onnx"
         val files =
             listOf(trunk, "$trunk.json").associateWith { Vectors.file("head/${it.removePrefix("files/")}").readBytes() } +
-                ("phone/head.safetensors" to Vectors.file("head/start.safetensors").readBytes())
+                ("phone/head.safetensors" to Vectors.file("$kind/start.safetensors").readBytes())
         val folder = HeadFolder.of(Source.of(files))
         val own = OwnHead(folder.head)
         OnnxEngine(folder.read(folder.trunks.single())).use { engine ->
             val pooled = Trunk(engine, folder.trunks[0].iospec, null).pooled(case["picture"].picture(), emptyList())
             assertArrayEquals(told["features"].doubles, pooled, 1e-6)
-            val full = own.add(pooled, told["age"].double)
-            assertEquals(told["before"].double, full.change(pooled).before, 1e-4)
-            assertEquals(told["now"].double, full.change(pooled).now, 1e-4)
+            val full = own.add(pooled, told["truth"].double)
+            for ((name, said) in listOf("before" to full.change(pooled).before, "now" to full.change(pooled).now)) {
+                assertEquals(told[name].double, checkNotNull(said.years ?: said.label?.probability), 1e-4)
+                if (told.has("label_$name")) assertEquals(told["label_$name"].string, said.label?.name)
+            }
             assertEquals(folder.head.digest, full.removeAll().proof().found)
         }
         val another = files.getValue("$trunk.json").decodeToString().replace("0".repeat(64), "1".repeat(64)).encodeToByteArray()

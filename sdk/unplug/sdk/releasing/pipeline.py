@@ -61,6 +61,7 @@ from .overrides import overridden
 from .recording import Answering, Recording, begin, only_release
 from .refusing import refusal
 from .release_config import ReleaseConfig
+from .replaying import COMMITMENTS, committed_list
 from .stage import Say, StageProgress
 from .stages import STAGES, find_evidence, retraining_takes
 from .stages_files import latency
@@ -382,6 +383,8 @@ def _bundle(
     for stage in STAGES:
         if (result := evidence[stage.gives]) is not None:
             reports |= stage.published(result)
+    if (listed := committed_list(evidence.unlearned)) is not None:
+        reports[COMMITMENTS] = asdict(listed)
     facts, head = _facts(material.task, evidence, summary, ledger_head), None
     members = {name: item.artifacts for name, item in (evidence.members or {}).items()}
     if evidence.members is not None:

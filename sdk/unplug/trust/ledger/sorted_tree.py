@@ -19,8 +19,9 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar, Literal
 
-from unplug.core import InputError
+from unplug.core import STRICT, InputError
 
 from .merkle import HASH_BYTES, edge_root, includes, inclusion_path, leaf_hash, push
 
@@ -52,6 +53,28 @@ class Absence:
     commitment: str
     before: Neighbour | None
     after: Neighbour | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommittedList:
+    """``unplug-commitments/1``: who is in the sums of a model, by one hash.
+
+    Args:
+        root: the root of the sorted tree, 64 hexadecimal digits.
+        samples: how many commitments are under it.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    root: str
+    samples: int
+    schema: Literal["unplug-commitments/1"] = "unplug-commitments/1"
+
+    @classmethod
+    def of(cls, commitments: Iterable[bytes]) -> CommittedList:
+        """The list of some commitments; raises as `in_order` does."""
+        listed = [*commitments]
+        return cls(root=sorted_root(listed), samples=len(listed))
 
 
 def in_order(commitments: Iterable[bytes]) -> list[bytes]:

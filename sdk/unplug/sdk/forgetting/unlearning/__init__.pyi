@@ -15,6 +15,7 @@ from .design import check_design as check_design
 from .design import check_design_request as check_design_request
 from .design import design_of as design_of
 from .design import learned_by_design as learned_by_design
+from .design import own_design as own_design
 from .design import request_price as request_price
 from .designs.adopting import adopt_trunk as adopt_trunk
 from .designs.closed_form import ClosedForm as ClosedForm

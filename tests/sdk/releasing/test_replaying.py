@@ -19,8 +19,8 @@ from unplug.plugins import DESIGN_STATE, Checkpoint, load_checkpoint
 from unplug.sdk import journey
 from unplug.sdk.learning.data import Split
 from unplug.sdk.releasing import NOT_SHOWN, Replay
-from unplug.sdk.releasing.replaying import committed_list
-from unplug.trust.ledger import CommittedList
+from unplug.sdk.releasing.replaying import absences, committed_list
+from unplug.trust.ledger import CommittedList, is_absent
 
 from ..forgetting.unlearning.designs.conftest import (  # noqa: F401 (fixtures)
     PERSONAL,
@@ -113,6 +113,25 @@ def test_an_honest_release_is_computed_again_from_the_state_and_from_the_picture
     count = f"{alone.samples} of {alone.samples} commitments"
     assert others == (f"{pictures[0]}: {count} fit no picture, name and truth of the data",)
     assert NOT_SHOWN in shown(f"replay {released / 'a.unplug'} --state {released / 'state'}")
+
+
+def test_who_left_is_proved_to_be_between_two_neighbours(
+    released: Path,
+    worlds: dict[str, World],  # noqa: F811
+) -> None:
+    closed, state = worlds["closed-form"], load_checkpoint(released / "state")
+    asked = {"T-1": closed.split.train[:1], "T-2": closed.split.test[:1]}
+    made = absences(closed.original, state, closed.personal, asked)
+    assert made is not None and made.requests["T-2"] == ()  # no weights come from the test set
+    (proof,) = made.requests["T-1"]
+    listed, before = committed_list(state), committed_list(closed.original)
+    assert listed is not None and before is not None
+    assert is_absent(proof, root=listed.root, size=listed.samples)
+    assert not is_absent(proof, root=before.root, size=before.samples)
+    (row,) = closed.rows_of(asked["T-1"]).committed.values()
+    assert proof.commitment == row.hex()
+    tails = worlds["shards"].original
+    assert absences(tails, tails, closed.personal, asked) is None
 
 
 @pytest.mark.parametrize("place", [6, -6])

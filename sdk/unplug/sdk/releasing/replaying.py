@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from unplug.plugins import DESIGN_STATE, Checkpoint
 from unplug.sdk.forgetting.unlearning import ClosedForm, own_design
 from unplug.sdk.forgetting.unlearning.designs.closed_form import HeadSums
 from unplug.sdk.forgetting.unlearning.designs.trunk import rows_of
-from unplug.sdk.learning.data import Dataset
+from unplug.sdk.learning.data import Dataset, opened_names
+from unplug.sdk.learning.training import split_of
 from unplug.trust.bundle import (
     HEAD_FILE,
     Manifest,
@@ -26,16 +27,14 @@ from unplug.trust.bundle import (
     exported_files,
     open_source,
     read_whole,
-    validated,
     verify_bundle,
 )
-from unplug.trust.ledger import CommittedList
+from unplug.trust.certificates import Absences, list_in
+from unplug.trust.ledger import CommittedList, prove_absence
 
-COMMITMENTS = "commitments.json"
-"""In ``reports/`` of a bundle: the root of the sorted tree over who is in, and how many they are."""
-MAX_LIST_BYTES, MAX_STATE_BYTES, MAX_FILE_BYTES = 4096, 2**28, 2**29
-KINDS = {"fp32": torch.float32, "fp16": torch.float16}
-"""Precisions whose files hold every number of a head as it is; others round them by scales."""
+MAX_STATE_BYTES, MAX_FILE_BYTES = 2**28, 2**29
+PLAIN = {"fp32": (torch.float32,), "fp16": (torch.float16, torch.float32)}
+"""The forms of a tensor of the head in a file of this precision; of others it may have scales."""
 NOT_SHOWN = (
     "This binds the operator to a list, and the list to the weights; it does not prove that nobody "
     "kept a copy"
@@ -88,6 +87,40 @@ def committed_list(checkpoint: Checkpoint) -> CommittedList | None:
     return CommittedList.of(design.load(checkpoint).committed.values())
 
 
+def absences(
+    original: Checkpoint,
+    unlearned: Checkpoint,
+    dataset: Dataset,
+    samples: Mapping[str, Collection[str]],
+) -> Absences | None:
+    """Proofs that pictures which left a closed-form model are not in its list; None of another.
+
+    Args:
+        original, unlearned: the model before and after.
+        dataset: the data, whose ids the samples are.
+        samples: id of a request to its samples; those that the original did not hold need no proof.
+
+    Raises:
+        CheckpointError: see `OverTrunk.load`.
+        InputError: one of them is in the list.
+    """
+    design = own_design(original)
+    if not isinstance(design, ClosedForm):
+        return None
+    before = design.load(original)
+    before.rename(opened_names(split_of(original), dataset))
+    left = sorted(design.load(unlearned).committed.values())
+    proofs = {
+        id: tuple(
+            prove_absence(left, before.committed[name])
+            for name in sorted(names)
+            if name in before.committed
+        )
+        for id, names in samples.items()
+    }
+    return Absences(requests=proofs)
+
+
 def replay_release(
     bundle: Path,
     checkpoint: Checkpoint,
@@ -127,7 +160,9 @@ def replay_release(
     start, noted = time.perf_counter(), _Noted()
     design = _closed_form(checkpoint)
     manifest = verify_bundle(bundle, trust)
-    said = _list_of(bundle, manifest)
+    if (said := list_in(bundle, manifest)) is None:
+        why = "it carries no list of who is in"
+        raise InputError(str(bundle), why, "Release it again with `unplug release`")
     try:
         kept = design.load(checkpoint)
     except InputError as error:
@@ -164,20 +199,6 @@ def _closed_form(checkpoint: Checkpoint) -> ClosedForm:
         why = "it is not there, or larger than any state"
         raise InputError(str(place), why, "Give the released checkpoint with its state")
     return design
-
-
-def _list_of(bundle: Path, manifest: Manifest) -> CommittedList:
-    """The list that a bundle, which was verified, carries."""
-    name = f"reports/{COMMITMENTS}"
-    if name not in manifest.files:
-        why = "it carries no list of who is in"
-        raise InputError(str(bundle), why, "Release it again with `unplug release`")
-    with open_source(bundle) as source:
-        raw = read_whole(source, name, MAX_LIST_BYTES)
-    try:
-        return validated(CommittedList, raw)
-    except ValueError as error:
-        raise InputError(f"{bundle}/{name}", str(error), "Release it again") from error
 
 
 def _other_list(held: CommittedList, said: CommittedList) -> str | None:
@@ -221,23 +242,27 @@ def _compare_files(
     bundle: Path, manifest: Manifest, head: Mapping[str, Tensor], noted: _Noted
 ) -> None:
     """The head in every exported file that holds its numbers as they are, a member's too."""
-    places = {
-        "artifacts",
-        *("/".join(n.split("/")[:2]) for n in manifest.files if n.startswith("members/")),
-    }
-    names = [name for place in sorted(places) for name in exported_files(manifest, place)]
-    kinds = {name: KINDS.get(name.split(".")[-2]) for name in names}
-    if HEAD_FILE in manifest.files:
-        kinds[HEAD_FILE] = torch.float32
+    members = {"/".join(name.split("/")[:2]) for name in manifest.files if "members/" in name[:8]}
+    names = [
+        name
+        for place in ("artifacts", *sorted(members))
+        for name in exported_files(manifest, place)
+    ]
+    names += [HEAD_FILE] * (HEAD_FILE in manifest.files)
     with open_source(bundle) as source:
-        for name, kind in kinds.items():
-            if kind is None:
-                noted.untold.append(f"{name}: it holds the head by scales of its own")
-                continue
+        for name in names:
+            precision = "fp32" if name == HEAD_FILE else name.split(".")[-2]
             parts = [part for part in manifest.files if part == name or part.startswith(f"{name}/")]
             raw = b"\0".join(read_whole(source, part, MAX_FILE_BYTES) for part in parts)
-            there = all(value.to(kind).numpy().tobytes() in raw for value in head.values())
-            noted.note(name, None if there else "its head is not the one that the sums give")
+            kinds = PLAIN.get(precision, PLAIN["fp16"])
+            there = all(
+                any(value.to(kind).numpy().tobytes() in raw for kind in kinds)
+                for value in head.values()
+            )
+            if there or precision in PLAIN:
+                noted.note(name, None if there else "its head is not the one that the sums give")
+            else:
+                noted.untold.append(f"{name}: it holds its head by scales of its own")
 
 
 def _compare_pictures(

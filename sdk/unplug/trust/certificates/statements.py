@@ -47,8 +47,10 @@ AGAIN = "Get it again from the issuer"
 def payloads(certificate: Certificate, place: str = PLACE) -> tuple[bytes, ...]:
     """The four statements, in canonical JSON, in the order of `KINDS`, with
     unplug's own URIs under a place."""
+    # earlier certificates have no such field, and are the same bytes again
+    said = {key: value for key, value in asdict(certificate).items() if key != "absent" or value}
     predicates = {
-        place + CERTIFICATE: asdict(certificate),
+        place + CERTIFICATE: said,
         TEST_RESULT: _test_result(certificate),
         SVR: _svr(certificate, place),
         PROVENANCE: _provenance(certificate, place),

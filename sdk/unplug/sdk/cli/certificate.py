@@ -102,7 +102,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     metavar="FILE",
     help=(
         "The release's proofs that pictures are not in the sums of a closed-form model (default: "
-        "those in its work folder beside the bundle)."
+        "those in its work folder next to the bundle)."
     ),
 )
 @click.option("--issuer", default="", help="Your name as the issuer.")

@@ -1,4 +1,4 @@
-"""A released head computed again by a second party, from the bundle and the state beside the
+"""A released head computed again by a second party, from the bundle and the state next to the
 weights.
 """
 
@@ -15,9 +15,7 @@ from torch import Tensor
 
 from unplug.core import CheckFailed, InputError, counted
 from unplug.plugins import DESIGN_STATE, Checkpoint
-from unplug.sdk.forgetting.unlearning import ClosedForm, own_design
-from unplug.sdk.forgetting.unlearning.designs.closed_form import HeadSums
-from unplug.sdk.forgetting.unlearning.designs.trunk import rows_of
+from unplug.sdk.forgetting.unlearning import ClosedForm, HeadSums, own_design, rows_of
 from unplug.sdk.learning.data import Dataset, opened_names
 from unplug.sdk.learning.training import split_of
 from unplug.trust.bundle import (
@@ -48,8 +46,8 @@ class Replay:
     Args:
         samples: how many commitments the state holds.
         root: the root of the sorted tree over them.
-        equal, differs: what was compared, a line each.
-        untold: what could not be compared, and why.
+        equal, differs: the comparisons by their outcome, a line each.
+        untold: a line for each file that could not be compared, and why.
         seconds: wall time of all of it.
     """
 
@@ -137,7 +135,7 @@ def replay_release(
     data also S' = sum_n z_n z_n^T over those pictures whose commitments the state holds must be S.
     All of it is the same on every machine but the trunk's pass over pictures.
 
-    A file that holds the true head beside another, which runs, is not found here: `unplug parity`
+    A file that holds the true head and another, which runs, is not found here: `unplug parity`
     compares answers.
 
     Args:

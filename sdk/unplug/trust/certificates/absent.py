@@ -14,7 +14,7 @@ from unplug.trust.ledger import Absence, CommittedList, is_absent
 COMMITMENTS = "commitments.json"
 """In ``reports/`` of a bundle: the root of the sorted tree over who is in, and how many they are."""
 ABSENCE = ".absence.json"
-"""In the work folder of a release: the proofs of those who left; hidden, for it is no report."""
+"""In the work folder of a release: the proofs of those who left; hidden, since the others are reports."""
 MAX_LIST_BYTES, MAX_BYTES = 4096, 2**28
 AGAIN = "Give the file of the release that made this bundle"
 
@@ -58,8 +58,8 @@ def proofs_for(
 
     Args:
         request: its id in the ledger.
-        absence: what the release left of its proofs; None looks beside the bundle, in the work
-            folder that a release has by default, where nothing may be.
+        absence: the file that the release left; None looks next to the bundle, in the work folder
+            that a release has by default, where nothing may be.
         bundle, manifest: the bundle, verified.
 
     Raises:

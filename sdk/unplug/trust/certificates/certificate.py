@@ -272,8 +272,8 @@ class Certificate:
         issuer: the issuer, as they call themselves.
         request, searches, places, model, evidence, ledger: see their classes.
         not_claimed: statements that nobody may read into it.
-        absent: of a closed-form model, proofs that the request's pictures are not in the sums that
-            its head comes from; of others, and of earlier certificates, none.
+        absent: proofs that the request's pictures are not in the sums that the head of a
+            closed-form model comes from; other models and earlier certificates have none.
     """
 
     __pydantic_config__: ClassVar = STRICT

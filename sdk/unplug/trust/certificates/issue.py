@@ -81,8 +81,8 @@ def issue_certificate(
         trust: the keys that may have signed the bundle; None takes the key that signs here.
         traces: name of a system to the file that `unplug trace --request ... --out` wrote of it.
         places: the operator's word on places, see `said_place`.
-        absence: the release's proofs that pictures are not in the sums; None looks beside the
-            bundle, in the release's work folder.
+        absence: the release's proofs that pictures are not in the sums; None looks next to
+            the bundle, in the release's work folder.
         issuer: the issuer, as they want to be called.
         now: the time, UTC; None takes the clock's.
 

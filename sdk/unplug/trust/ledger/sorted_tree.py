@@ -6,7 +6,7 @@ before the first and after the last there is one.
 
 A root tells nobody who is in the list, and its size how many are. The neighbours in a proof are
 commitments to samples of other people. A commitment is a hash of name, features and truth, without a
-salt: whoever reads the proof and has such a picture, its name, its truth and the trunk can compute
+salt: a reader of the proof who has such a picture, its name, its truth and the trunk can compute
 it, and see that this sample is in. To everybody else it tells nothing.
 
 Reference: RFC 6962 (2013), section 2.1; Laurie and Kasper, Revocation Transparency, 2012 (sorted
@@ -81,7 +81,7 @@ def in_order(commitments: Iterable[bytes]) -> list[bytes]:
     """The commitments, sorted.
 
     Raises:
-        InputError: one is there twice, or is no SHA-256.
+        InputError: one is there twice, or has not the 32 bytes of a SHA-256.
 
     Example:
         >>> [item[:1] for item in in_order([b"b" * 32, b"a" * 32])]
@@ -89,7 +89,9 @@ def in_order(commitments: Iterable[bytes]) -> list[bytes]:
     """
     ordered = sorted(commitments)
     if any(len(item) != HASH_BYTES for item in ordered):
-        raise InputError("commitments", "one is no SHA-256", "Give the list as it was saved")
+        raise InputError(
+            "commitments", "one has not the 32 bytes of a SHA-256", "Give the list as it was saved"
+        )
     if twice := next((a for a, b in pairwise(ordered) if a == b), None):
         why = f"{twice.hex()[:16]} is in the list twice"
         raise InputError("commitments", why, "Give each sample once")

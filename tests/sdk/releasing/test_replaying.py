@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -11,12 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from unplug.core import sha256_file, write_json
 from unplug.plugins import DESIGN_STATE, Checkpoint, load_checkpoint
 from unplug.sdk import journey
+from unplug.sdk.cli import main
 from unplug.sdk.learning.data import Split
 from unplug.sdk.releasing import NOT_SHOWN, Replay
 from unplug.sdk.releasing.replaying import absences, committed_list
@@ -164,6 +167,9 @@ def test_a_person_who_was_put_back_is_found(case: Path, worlds: dict[str, World]
     # in the weights too: both are not what was released
     done = journey.replay(case / "a.unplug", original, device="cpu", show=False)
     listed, weights, file = done.differs
+    told = CliRunner().invoke(main, [*shlex.split(call)[:-1], str(original.path)])
+    (line,) = (line for line in told.stdout.splitlines() if line.startswith("differs: "))
+    assert told.exit_code == 1 and line == f"differs: {listed}; {weights}; {file}"
     count = len(worlds["closed-form"].split.retain)
     assert f"over {count} samples, and the bundle" in listed
     assert f"over {count - 1} samples" in listed

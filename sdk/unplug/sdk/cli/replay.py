@@ -38,7 +38,7 @@ def replay(
         device=common.device_name,
         show=common.show,
     )
-    lines = [f"differs: {line}" for line in done.differs]
+    lines = [f"differs: {'; '.join(done.differs)}"] * bool(done.differs)
     lines += [f"equal: {line}" for line in done.equal]
     lines += [f"not compared: {line}" for line in done.untold]
     lines.append(f"{counted(done.samples, 'sample')}, {done.seconds:.1f} s. {NOT_SHOWN}.")

@@ -233,19 +233,20 @@ def _other_weights(
 def _unequal_bits(first: Tensor, second: Tensor) -> int:
     """How many numbers differ, 0 from -0 as well."""
     same = first.dtype == second.dtype == torch.float32
-    return int((first.view(torch.int32) != second.view(torch.int32)).sum()) if same else len(first)
+    return (
+        int((first.view(torch.int32) != second.view(torch.int32)).sum()) if same else first.numel()
+    )
 
 
 def _compare_files(
     bundle: Path, manifest: Manifest, head: Mapping[str, Tensor], noted: _Noted
 ) -> None:
     """The head in every exported file that holds its numbers as they are, a member's too."""
-    members = {"/".join(name.split("/")[:2]) for name in manifest.files if "members/" in name[:8]}
-    names = [
-        name
-        for place in ("artifacts", *sorted(members))
-        for name in exported_files(manifest, place)
-    ]
+    members = {
+        "/".join(name.split("/")[:2]) for name in manifest.files if name.startswith("members/")
+    }
+    places = ("artifacts", *sorted(members))
+    names = [name for place in places for name in exported_files(manifest, place)]
     names += [HEAD_FILE] * (HEAD_FILE in manifest.files)
     with open_source(bundle) as source:
         for name in names:

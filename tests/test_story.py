@@ -277,6 +277,7 @@ def test_the_certificate_names_nobody_and_verifies_with_what_lies_there_alone(
     ]
     checked = check_certificate(file, key, bundle, request="TICKET-17")
     assert checked.problems == () and checked.certificate.evidence.gates
+    assert len(checked.certificate.absent) == 2
     places = {line.place: line.outcome for line in checked.certificate.places}
     assert (places["raw data"], places["caches"], places["backups"]) == (
         "deleted",

@@ -42,6 +42,7 @@ from .journey import export as export
 from .journey import generate as generate
 from .journey import plan_release as plan_release
 from .journey import release as release
+from .journey import replay as replay
 from .journey import run as run
 from .journey import train as train
 from .journey import unlearn as unlearn

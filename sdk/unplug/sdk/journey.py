@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from unplug.sdk.forgetting.tasks import GroupTask, Need, StoredTask
     from unplug.sdk.generating import Generated, Steerings
     from unplug.sdk.learning.data import Dataset, OnBad, Split
-    from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
+    from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan, Replay
     from unplug.sdk.tracing import TracedSearch
     from unplug.trust.bundle import GeneratorManifest, Signing, Trust
     from unplug.trust.ledger import Ledger
@@ -1100,6 +1100,39 @@ def trace(
         request=request,
         out=None if out is None else Path(out),
         show=show,
+    )
+
+
+@settled
+def replay(
+    bundle: Place,
+    state: Checkpoint | Place,
+    *,
+    data: str | None = None,
+    trust: Trust | None = None,
+    device: str = "auto",
+    show: bool = True,
+) -> Replay:
+    """Computes a released head again from its state, bit for bit; with data the state as well.
+
+    Args:
+        bundle, trust: see `unplug.sdk.releasing.replay_release`.
+        state: the released closed-form checkpoint, with its ``design.safetensors``.
+        data: spec of the training's data; None compares no pictures.
+
+    Raises:
+        InputError, CheckFailed: see `unplug.sdk.releasing.replay_release`.
+        DataError: see `unplug.sdk.learning.data.load_dataset`.
+    """
+    from unplug.sdk.learning.data import load_again
+    from unplug.sdk.releasing import replay_release
+
+    model, dataset = _checkpoint(state), None
+    if data is not None:
+        dataset = load_again(data, model.model.image_size, model.record, show=show)
+    chosen = _device(device)
+    return replay_release(
+        Path(bundle), model, dataset=dataset, trust=trust, device=chosen, show=show
     )
 
 

@@ -65,6 +65,7 @@ trace subject:1 {DATA} --in model
 certificate T-1 --bundle a.unplug --sign key --out x
 certificate issue T-1 --bundle a.unplug --sign key --out x
 certificate templates r --out x
+replay a.unplug --state model
 report audit.json -o x.html
 cache info|cache purge --all --yes
 """

@@ -23,6 +23,7 @@ from unplug.sdk.cli.generate import generate
 from unplug.sdk.cli.guides import GuideOrder
 from unplug.sdk.cli.parity import parity
 from unplug.sdk.cli.release import release
+from unplug.sdk.cli.replay import replay
 from unplug.sdk.cli.run import run
 from unplug.sdk.cli.train import age
 from unplug.sdk.exporting import ExportOrder, ParityOrder
@@ -142,6 +143,7 @@ WAYS = [
         config={"order": DrawOrder},
         words={"out", "key", "chain"},
     ),
+    Way(command=replay, step=journey.replay, otherwise={"trust": {"trusted"}}),
     Way(
         command=run,
         step=journey.run,

@@ -11,12 +11,12 @@ from unplug.sdk.cli import main
 
 RANDOM = "generate|train|adopt|demo|erase|forget|audit|certify|references|evaluate|release"
 SEEDED = f"{RANDOM}|data synth|data inspect|data split|data pick-forget|run|bench run"
-COMPUTED = f"{RANDOM}|data pick-forget|condition|threshold"
+COMPUTED = f"{RANDOM}|data pick-forget|condition|threshold|replay"
 WORDS = {
     "--sign": ("the private key that signs", "init|bundle sign|release|generate|certificate issue"),
     "--trust": (
         "public keys, or what vouches for them",
-        "bundle|release|certificate|ledger verify|page|run|evaluate",
+        "bundle|release|certificate|ledger verify|page|run|evaluate|replay",
     ),
     "--image": ("pictures that something is computed from", "run|head|generate|parity"),
     "--condition": ("a picture that is drawn already", "generate"),

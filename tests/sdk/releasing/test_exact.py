@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.graphs import SIDE, graph
 
-from unplug.core import InputError, read_json
+from unplug.core import InputError, ReportError, read_dataclass, read_json
 from unplug.plugins import load_checkpoint
 from unplug.sdk import journey
 from unplug.sdk.forgetting.unlearning import ClosedForm, Shards
@@ -21,6 +21,8 @@ from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.gates_forgetting import Equality
 from unplug.sdk.report import write_report
 from unplug.trust.bundle import verify_bundle
+from unplug.trust.certificates import ABSENCE, Absences
+from unplug.trust.ledger import is_absent
 
 from ..conftest import CPU, QUICK
 
@@ -63,6 +65,13 @@ def test_one_picture_is_forgotten_and_ships_on_equality(
     assert gates["equality"]["value"] == 0.0 and gates["equality"]["passed"]
     assert not any(name.startswith(("forgotten", "budget")) for name in gates)
     assert verify_bundle(done.bundle).lineage.method == design.name
+    if isinstance(design, ClosedForm):
+        again = journey.replay(
+            done.bundle, tmp_path / "work" / "unlearned", device="cpu", show=False
+        )
+        assert again.differs == again.untold == () and "artifacts/age.fp32.onnx" in again.equal
+        (proof,) = read_dataclass(Absences, tmp_path / "work" / ABSENCE, ReportError).requests[""]
+        assert is_absent(proof, root=again.root, size=again.samples)
     assert read_json(tmp_path / "work" / "unlearned" / "unplug.json")["forget"]["samples"] == 1
     write_report(done.reports, tmp_path / "report.html", title="one picture")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ from unplug.sdk.drawing.inference import (
 from unplug.sdk.evidence.assurance import Limits, ask, decide, runnable
 from unplug.sdk.forgetting.tasks import train_age
 from unplug.sdk.forgetting.unlearning import ClosedForm, members_of, ranking
-from unplug.sdk.journey import run
+from unplug.sdk.journey import replay, run
 from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import release
@@ -113,6 +113,9 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
         name,
     ]
     assert not skipped and asked[1].name.endswith(ask(found[1:], personal, show=False)[0].name)
+    again = replay(first, tmp_path / "work-1" / "unlearned", device="cpu", show=False)
+    assert {name, f"artifacts/{Path(name).name}", "shared-head.safetensors"} < {*again.equal}
+    assert again.differs == ()
     parts = read_json(first / "reports" / "bom.cdx.json")["components"]
     hashes = {part["name"]: part["hashes"][0]["content"] for part in parts if "hashes" in part}
     assert hashes[member.name] == member.checkpoint_sha256

@@ -97,6 +97,14 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
         "repeated."
     ),
 )
+@path_option(
+    "--absence",
+    metavar="FILE",
+    help=(
+        "The release's proofs that pictures are not in the sums of a closed-form model (default: "
+        "those in its work folder next to the bundle)."
+    ),
+)
 @click.option("--issuer", default="", help="Your name as the issuer.")
 @sign_option(required=True)
 @path_option(
@@ -119,6 +127,7 @@ def issue(
     superseded: Path | None,
     traces: tuple[str, ...],
     said: tuple[str, ...],
+    absence: Path | None,
     issuer: str,
     key: str,
     trusted: tuple[Path, ...],
@@ -139,6 +148,7 @@ def issue(
         trust=trust_of(trusted),
         traces=_systems(traces),
         places=[said_place(text) for text in said],
+        absence=absence,
         issuer=issuer,
     )
     unknown = [line.place for line in done.certificate.places if line.outcome == "unknown"]
@@ -211,6 +221,7 @@ def verify(
         "request": stated.request.id,
         "bundle": stated.model.bundle,
         "method": stated.model.method,
+        "absent": len(stated.absent),
         "problems": list(done.problems),
         "ledger_key": done.ledger_key,
         **{
@@ -234,6 +245,7 @@ def _holds(file: Path, done: Any) -> str:
     held = (
         f"{counted(len(stated.ledger.entries), 'entry', 'entries')} of the ledger, "
         f"{counted(len(stated.evidence.gates), 'gate')}"
+        + (f", {counted(len(stated.absent), 'picture')} not in the sums" if stated.absent else "")
     )
     left = remainder(stated.places)
     verdict = "what it says of the model holds" if left else "all of it holds, and nothing is kept"

@@ -63,6 +63,7 @@ _LINES: dict[str, tuple[tuple[str, str, str | None], ...]] = {
         ("ledger", "Keep requests on record, with deadlines and proofs.", "ledger"),
         ("trace", "Find what still holds a person, or was trained on them.", "forget"),
         ("certificate", "Certify what was done about a request, or verify that.", "ledger"),
+        ("replay", "Compute a released head again from its state, bit for bit.", "forget"),
         ("report", "Turn JSON reports into one HTML page.", "report"),
     ),
     "Draw": (

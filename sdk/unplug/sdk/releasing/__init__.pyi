@@ -20,5 +20,8 @@ from .recording import begin as begin
 from .release_choices import ReleaseChoices as ReleaseChoices
 from .release_config import ReleaseConfig as ReleaseConfig
 from .release_config import asked_gates as asked_gates
+from .replaying import NOT_SHOWN as NOT_SHOWN
+from .replaying import Replay as Replay
+from .replaying import replay_release as replay_release
 from .stages import ReleasePlan as ReleasePlan
 from .stages import plan_release as plan_release

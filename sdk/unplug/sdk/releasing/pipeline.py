@@ -46,10 +46,11 @@ from unplug.sdk.forgetting.unlearning import (
     ranking,
     request_price,
 )
-from unplug.sdk.learning.data import Dataset, keyed
+from unplug.sdk.learning.data import Dataset, keyed, named_samples
 from unplug.sdk.report import ReleaseRecord, Try
 from unplug.trust.bundle import HEAD_FILE, Content, Gate, Signing, write_bundle
-from unplug.trust.ledger import Ledger
+from unplug.trust.certificates import ABSENCE, COMMITMENTS
+from unplug.trust.ledger import Ledger, open_queue
 
 from .beforehand import check_beforehand, check_gates
 from .bill import BILL, bill_of_materials, croissant_of
@@ -61,6 +62,7 @@ from .overrides import overridden
 from .recording import Answering, Recording, begin, only_release
 from .refusing import refusal
 from .release_config import ReleaseConfig
+from .replaying import absences, committed_list
 from .stage import Say, StageProgress
 from .stages import STAGES, find_evidence, retraining_takes
 from .stages_files import latency
@@ -288,6 +290,7 @@ def _walk(
         )
     if record is not None:
         record.check_still_open()
+    _prove_absence(material, evidence, record)
     with progress.timed("bundle"):
         _bundle(material, evidence, summary, out, signing, None if record is None else record.head)
     if record is not None:
@@ -296,6 +299,24 @@ def _walk(
     return Release(
         bundle=out, reports=report_paths(work, evidence), summary=summary, requests=requests
     )
+
+
+def _prove_absence(
+    material: ReleaseMaterial, evidence: ReleaseEvidence, record: Recording | None
+) -> None:
+    """Leaves the proofs of those who left, by request, for certificates; of an ordinary model none."""
+    place, samples = material.work / ABSENCE, {"": {*material.forget_ids}}
+    place.unlink(missing_ok=True)  # of an earlier release here
+    if record is not None:
+        named = named_samples(material.dataset.samples)
+        of = open_queue(record.ledger, named).of
+        samples = {
+            id: {sample for name in of.get(id, ()) for sample in named[name]}
+            for id in record.answer.requests
+        }
+    proofs = absences(evidence.original, evidence.unlearned, material.dataset, samples)
+    if proofs is not None:
+        write_json(place, asdict(proofs), private=True)
 
 
 def _judge(
@@ -382,6 +403,8 @@ def _bundle(
     for stage in STAGES:
         if (result := evidence[stage.gives]) is not None:
             reports |= stage.published(result)
+    if (listed := committed_list(evidence.unlearned)) is not None:
+        reports[COMMITMENTS] = asdict(listed)
     facts, head = _facts(material.task, evidence, summary, ledger_head), None
     members = {name: item.artifacts for name, item in (evidence.members or {}).items()}
     if evidence.members is not None:

@@ -10,10 +10,11 @@ from unplug.sdk.learning.data import Planted
 from unplug.sdk.releasing import Decided
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
 from unplug.trust.bundle import GeneratorManifest, Manifest, PackRecord, TrustFile
-from unplug.trust.certificates import Certificate, CertificatePolicy
-from unplug.trust.ledger import InclusionProof
+from unplug.trust.certificates import Absences, Certificate, CertificatePolicy
+from unplug.trust.ledger import CommittedList, InclusionProof
 
 SCHEMAS: dict[str, type] = {
+    "unplug-absence-1.json": Absences,
     "unplug-audit-1.json": AuditReport,
     "unplug-bundle-2.json": Manifest,
     "unplug-certificate-1.json": Certificate,
@@ -21,6 +22,7 @@ SCHEMAS: dict[str, type] = {
     "unplug-certification-1.json": Certification,
     "unplug-checkpoint-1.json": Record,
     "unplug-class-evaluation-1.json": ClassEvaluation,
+    "unplug-commitments-1.json": CommittedList,
     "unplug-decided-1.json": Decided,
     "unplug-decision-1.json": DecisionRecord,
     "unplug-erasure-audit-1.json": ErasureAudit,

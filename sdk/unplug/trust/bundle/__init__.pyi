@@ -4,6 +4,7 @@ from .binding import EXACT as EXACT
 from .binding import RANKED as RANKED
 from .bundle import HEAD_FILE as HEAD_FILE
 from .bundle import Content as Content
+from .bundle import all_exported_files as all_exported_files
 from .bundle import artifact_paths as artifact_paths
 from .bundle import bundle_id as bundle_id
 from .bundle import check_free as check_free

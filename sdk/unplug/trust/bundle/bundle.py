@@ -353,12 +353,18 @@ def artifact_paths(
             )
         if (subject / "manifest.json").is_file():
             manifest = verify_bundle(subject, trust)
-            places = {"/".join(name.split("/")[:2]) for name in manifest.files if members}
-            inside = ["artifacts", *sorted(place for place in places if place[:8] == "members/")]
-            paths += [subject / name for at in inside for name in exported_files(manifest, at)]
+            names = all_exported_files(manifest) if members else exported_files(manifest)
+            paths += [subject / name for name in names]
         else:
             paths.append(subject)
     return paths
+
+
+def all_exported_files(manifest: Manifest) -> list[str]:
+    """`exported_files` of the model, then of the members of its family."""
+    places = {"/".join(name.split("/")[:2]) for name in manifest.files}
+    members = sorted(place for place in places if place.startswith("members/"))
+    return [name for place in ("artifacts", *members) for name in exported_files(manifest, place)]
 
 
 def exported_files(manifest: Manifest, place: str = "artifacts") -> list[str]:

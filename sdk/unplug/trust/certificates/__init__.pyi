@@ -1,3 +1,7 @@
+from .absent import ABSENCE as ABSENCE
+from .absent import COMMITMENTS as COMMITMENTS
+from .absent import Absences as Absences
+from .absent import list_in as list_in
 from .answer import draft_answer as draft_answer
 from .certificate import Certificate as Certificate
 from .checking import check_certificate as check_certificate

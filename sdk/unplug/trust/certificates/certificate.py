@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from unplug.core import STRICT, Estimate
+from unplug.trust.ledger import Absence
 
 SCHEMA: Literal["unplug-certificate/1"] = "unplug-certificate/1"
 PlaceName = Literal[
@@ -271,6 +272,8 @@ class Certificate:
         issuer: the issuer, as they call themselves.
         request, searches, places, model, evidence, ledger: see their classes.
         not_claimed: statements that nobody may read into it.
+        absent: proofs that the request's pictures are not in the sums that the head of a
+            closed-form model comes from; other models and earlier certificates have none.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -284,6 +287,7 @@ class Certificate:
     evidence: Evidence
     ledger: LedgerLine
     not_claimed: tuple[str, ...]
+    absent: tuple[Absence, ...] = ()
     schema: Literal["unplug-certificate/1"] = SCHEMA
 
 

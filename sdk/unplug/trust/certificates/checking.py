@@ -16,6 +16,7 @@ from unplug.core import CheckFailed
 from unplug.trust.bundle import PublicKey, Trust, bundle_id, public_key, time_of, together
 from unplug.trust.ledger import LedgerEntry, Verifier
 
+from .absent import unproved
 from .certificate import NOT_CLAIMED, Certificate
 from .described import Described, described
 from .evidence import unanswered
@@ -149,6 +150,7 @@ def _about_bundle(certificate: Certificate, bundle: Described) -> list[str]:
         *_other(certificate.evidence, bundle.evidence),
     ]
     problems = [f"what it says as {name!r} is not what the bundle says" for name in other]
+    problems += unproved(certificate.absent, bundle.listed)
     if why := unanswered(bundle.manifest, certificate.request.id):
         problems.append(why)
     return problems

@@ -20,7 +20,9 @@ from unplug.trust.bundle import (
     verify_bundle,
     verify_dropped,
 )
+from unplug.trust.ledger import CommittedList
 
+from .absent import list_in
 from .certificate import Evidence, ModelLine
 from .evidence import evidence_of, file_lines, gate_line, model_line
 
@@ -35,6 +37,7 @@ class Described:
     manifest: Manifest | GeneratorManifest
     model: ModelLine
     evidence: Evidence
+    listed: CommittedList | None = None
 
 
 def described(
@@ -71,7 +74,10 @@ def described(
     known = None if read_manifest(bundle).publication is None else trust
     model = verify_bundle(bundle, known, now=now)
     return Described(
-        manifest=model, model=model_line(bundle, model), evidence=evidence_of(bundle, model)
+        manifest=model,
+        model=model_line(bundle, model),
+        evidence=evidence_of(bundle, model),
+        listed=list_in(bundle, model),
     )
 
 

@@ -13,6 +13,7 @@ from unplug.core import CheckFailed, InputError, atomic_dir, check_replaceable, 
 from unplug.trust.bundle import Signer, Trust, bundle_id
 from unplug.trust.ledger import Ledger, Request, check_ledger, pick, refuse_findings
 
+from .absent import proofs_for
 from .certificate import NOT_CLAIMED, Certificate, PlaceLine, SearchLine
 from .described import described
 from .evidence import unanswered
@@ -63,6 +64,7 @@ def issue_certificate(
     trust: Trust | None = None,
     traces: Mapping[str, Path] | None = None,
     places: Sequence[PlaceLine] = (),
+    absence: Path | None = None,
     issuer: str = "",
     now: datetime | None = None,
 ) -> Issued:
@@ -79,12 +81,14 @@ def issue_certificate(
         trust: the keys that may have signed the bundle; None takes the key that signs here.
         traces: name of a system to the file that `unplug trace --request ... --out` wrote of it.
         places: the operator's word on places, see `said_place`.
+        absence: the release's proofs that pictures are not in the sums; None looks next to
+            the bundle, in the release's work folder.
         issuer: the issuer, as they want to be called.
         now: the time, UTC; None takes the clock's.
 
     Raises:
         InputError: no such request; a trace that the ledger does not hold; something in the ledger
-            or the bundle cannot be read.
+            or the bundle cannot be read; a proof of another release.
         CheckFailed: the ledger was tampered with, or records no release of this bundle for the
             request; the bundle says that it answers others, or must not be used; the request was
             refused or withdrawn; the clock is earlier than the ledger.
@@ -103,6 +107,7 @@ def issue_certificate(
         trust or Trust(keys=(signer.key,)),
         traces or {},
         places,
+        absence,
         issuer,
         now,
     )
@@ -120,6 +125,7 @@ def _gathered(
     trust: Trust,
     traces: Mapping[str, Path],
     places: Sequence[PlaceLine],
+    absence: Path | None,
     issuer: str,
     now: datetime | None,
 ) -> Certificate:
@@ -150,6 +156,7 @@ def _gathered(
         ledger=entries,
         model=said.model,
         evidence=said.evidence,
+        absent=proofs_for(id, absence, bundle, said.manifest),
         places=place_lines(
             [trace for trace, _ in searched], places, everybody=_everybody(request, searched)
         ),

@@ -4,6 +4,7 @@ when printed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -221,8 +222,16 @@ def _model(certificate: Certificate) -> Pairs:
                 "Design or method",
                 Piece(model.method, note=f"cost {percent(model.compute, 2)} of retraining"),
             ),
+            *_absent(certificate),
         ),
     )
+
+
+def _absent(certificate: Certificate) -> Iterator[tuple[str, Piece]]:
+    if certificate.absent:
+        count = counted(len(certificate.absent), "picture")
+        note = "each proved to be between its neighbours of a sorted list, and not in it"
+        yield "Not in the sums", Piece(count, note=note, tone="good")
 
 
 def _attacks(certificate: Certificate) -> Grid:

@@ -39,7 +39,7 @@ TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 SVR = "https://in-toto.io/attestation/svr/v0.1"
 PROVENANCE = "https://slsa.dev/provenance/v1"
 KINDS = (CERTIFICATE, TEST_RESULT, SVR, PROVENANCE)
-MAX_BYTES = 8 * 2**20
+MAX_BYTES = 32 * 2**20
 MAX_SIGNATURES = 8
 AGAIN = "Get it again from the issuer"
 
@@ -47,8 +47,10 @@ AGAIN = "Get it again from the issuer"
 def payloads(certificate: Certificate, place: str = PLACE) -> tuple[bytes, ...]:
     """The four statements, in canonical JSON, in the order of `KINDS`, with
     unplug's own URIs under a place."""
+    # earlier certificates have no such field, and are the same bytes again
+    said = {key: value for key, value in asdict(certificate).items() if key != "absent" or value}
     predicates = {
-        place + CERTIFICATE: asdict(certificate),
+        place + CERTIFICATE: said,
         TEST_RESULT: _test_result(certificate),
         SVR: _svr(certificate, place),
         PROVENANCE: _provenance(certificate, place),
@@ -70,7 +72,7 @@ def sealed(certificate: Certificate, signer: Signer) -> bytes:
     """The file: an envelope a line.
 
     Raises:
-        InputError: what the key signed does not verify with its public half.
+        InputError: what the key signed does not verify with its public half; or it is too large.
     """
     lines = []
     for payload in payloads(certificate):
@@ -81,7 +83,10 @@ def sealed(certificate: Certificate, signer: Signer) -> bytes:
                 "the signing key", why, "Give the private and the public half of one P-256 key"
             )
         lines.append(canonical(dsse(payload, signature, signer.key.hint)))
-    return b"".join(line + b"\n" for line in lines)
+    if len(file := b"".join(line + b"\n" for line in lines)) > MAX_BYTES:
+        why = "it would be larger than any that is read"
+        raise InputError("the certificate", why, "Ask for fewer pictures in one request")
+    return file
 
 
 def open_certificate(path: Path, key: PublicKey) -> Certificate:

@@ -37,5 +37,10 @@ from .rows import read_checkpoint as read_checkpoint
 from .signing import make_signing_key as make_signing_key
 from .signing import signing_key as signing_key
 from .signing import signing_key_file as signing_key_file
+from .sorted_tree import Absence as Absence
+from .sorted_tree import CommittedList as CommittedList
+from .sorted_tree import is_absent as is_absent
+from .sorted_tree import prove_absence as prove_absence
+from .sorted_tree import sorted_root as sorted_root
 from .store import SqlStore as SqlStore
 from .store import TableVersions as TableVersions

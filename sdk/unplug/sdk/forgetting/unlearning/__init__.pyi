@@ -15,13 +15,16 @@ from .design import check_design as check_design
 from .design import check_design_request as check_design_request
 from .design import design_of as design_of
 from .design import learned_by_design as learned_by_design
+from .design import own_design as own_design
 from .design import request_price as request_price
 from .designs.adopting import adopt_trunk as adopt_trunk
 from .designs.closed_form import ClosedForm as ClosedForm
+from .designs.closed_form import HeadSums as HeadSums
 from .designs.closed_form import device_head as device_head
 from .designs.family import members_of as members_of
 from .designs.family import ranking as ranking
 from .designs.shards import Shards as Shards
+from .designs.trunk import rows_of as rows_of
 from .forgetting import apply_method as apply_method
 from .forgetting import check_oracle as check_oracle
 from .forgetting import checked_method as checked_method

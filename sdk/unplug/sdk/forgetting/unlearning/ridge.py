@@ -18,6 +18,8 @@ from unplug.core import InputError
 from unplug.sdk.forgetting.tasks import soft_groups
 from unplug.sdk.learning.training import SampleSet, Task, labelled, pictures
 
+from .portable import portable_cholesky, portable_solve
+
 BITS = 20
 """Bits of a slice of a number. Products of two slices have 40, so 2^13 of them are summed in
 float64 without rounding.
@@ -171,15 +173,14 @@ class RidgeHead:
         self._levels_LKK = levels_LKK
 
     def weights(self) -> tuple[Tensor, Tensor]:
-        """W (G, F) and b (G,) in float64, by Cholesky of the equilibrated normal equations.
+        """W (G, F) and b (G,) in float64, by Cholesky of the equilibrated normal equations; the same
+        bits on every machine.
 
         Raises:
             InputError: the normal equations are singular in float64.
         """
         factor_PP, scale_P, cross_PG = self._solver()
-        solution_PG = scale_P[:, None] * torch.cholesky_solve(
-            scale_P[:, None] * cross_PG, factor_PP
-        )
+        solution_PG = scale_P[:, None] * portable_solve(factor_PP, scale_P[:, None] * cross_PG)
         return solution_PG[:-1].T.contiguous(), solution_PG[-1].contiguous()
 
     def left_out(self, x_NF: Tensor, y_NG: Tensor) -> Tensor:
@@ -223,9 +224,9 @@ class RidgeHead:
         penalty_P[-1] = 0.0
         gram_PP = gram_PP + penalty_P.diag()
         # features of any range: after this the diagonal is 1, which Cholesky loses least on
-        scale_P = gram_PP.diagonal().rsqrt()
-        factor_PP, failed = torch.linalg.cholesky_ex(gram_PP * scale_P[:, None] * scale_P)
-        if int(failed):
+        scale_P = gram_PP.diagonal().sqrt().reciprocal()
+        factor_PP = portable_cholesky(gram_PP * scale_P[:, None] * scale_P)
+        if not bool(factor_PP.isfinite().all()):
             raise InputError(
                 f"ridge lam {self.lam:g}", "the normal equations are singular", "Use a larger lam"
             )

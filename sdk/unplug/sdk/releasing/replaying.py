@@ -22,7 +22,7 @@ from unplug.trust.bundle import (
     HEAD_FILE,
     Manifest,
     Trust,
-    exported_files,
+    all_exported_files,
     open_source,
     read_whole,
     verify_bundle,
@@ -242,12 +242,7 @@ def _compare_files(
     bundle: Path, manifest: Manifest, head: Mapping[str, Tensor], noted: _Noted
 ) -> None:
     """The head in every exported file that holds its numbers as they are, a member's too."""
-    members = {
-        "/".join(name.split("/")[:2]) for name in manifest.files if name.startswith("members/")
-    }
-    places = ("artifacts", *sorted(members))
-    names = [name for place in places for name in exported_files(manifest, place)]
-    names += [HEAD_FILE] * (HEAD_FILE in manifest.files)
+    names = all_exported_files(manifest) + [HEAD_FILE] * (HEAD_FILE in manifest.files)
     with open_source(bundle) as source:
         for name in names:
             precision = "fp32" if name == HEAD_FILE else name.split(".")[-2]

@@ -107,7 +107,8 @@ def decide_release(
             device=material.device,
             show=material.show,
         )
-        asked.append([replace(item, name=f"{place}{item.name}") for item in answers])
+        named = [(item, item.name.rpartition("/")[2]) for item in answers]
+        asked.append([replace(item, name=f"{place}{name}") for item, name in named])
     limits = Limits(
         age=record.age,
         max_fpr=record.max_fpr,

@@ -126,6 +126,8 @@ def test_images_are_read_as_zero_to_one() -> None:
         ({"age_edges": (0, 30, math.inf), "age_centers": (1, 2)}, "do not rise"),
         ({"age_centers": (1.0, 2.0)}, "2 given for 13 groups"),
         ({"age_centers": [math.nan] * 10}, "finite age"),
+        ({"own_answer": True}, "a trunk of ours under random features"),
+        ({"own_answer": 9**9, "random_features": 8}, "true or false"),
         ({"dropout": -0.1}, "0 to 0.9"),
         ({"dropout": 0.91}, "0 to 0.9"),
         ({"dropout": math.nan}, "0 to 0.9"),

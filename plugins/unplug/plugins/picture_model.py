@@ -56,8 +56,9 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
     ) -> None:
         """Checks and builds what every kind has; `InputError` names what is out of range."""
         _check_built(size, image_size, dropout, network, random_features)
-        if own_answer and (network is not None or not random_features):
-            why = "a trunk of ours is read so, under random features"
+        ours = network is None and bool(random_features)
+        if not isinstance(own_answer, bool) or own_answer > ours:
+            why = "true or false; true only of a trunk of ours under random features"
             raise InputError("own_answer", why, "Leave it out")
         self.size, self.image_size = size, image_size
         self.adopted = None if network is None else Adopted.from_dict(network)

@@ -98,7 +98,7 @@ class ClosedForm(OverTrunk[HeadSums]):
     Args:
         random_features: D, 1 to 4,096, and more than A.
         ridge: penalty per sample, 1e-9 to 1e6; the default was chosen on UTKFace
-            (docs/forget.md).
+            (docs/results/ages.md).
 
     Raises:
         InputError: a value out of range.
@@ -126,22 +126,22 @@ class ClosedForm(OverTrunk[HeadSums]):
         """D, the number of random features, as it was set."""
         return self.random_features
 
+    def check_over(self, model: PictureModel) -> None:
+        """Refuses features that the trunk's own answer would fill."""
+        if (answers := model.answer_channels) >= self.random_features:
+            why = f"the trunk's own answer takes {answers} of them"
+            fix = f"Give `random_features` of {answers + 1} or more"
+            raise InputError(f"{self.name} random_features={self.random_features}", why, fix)
+
     def begin(
         self, model: PictureModel, consented: Consented, seed: int
     ) -> tuple[dict[str, Any], HeadSums]:
         """Draws the lift L = R diag(1 / s) / sqrt(C), l = r - L m, with R, r normal and m, s of the
         trunk's own pictures; a row that reads the answer goes from 0 to `ANSWER_RANGE` on those.
-
-        Raises:
-            InputError: no feature would be left for the random ones.
         """
         mean_C, spread_C = consented.mean_C, consented.spread_C
         answers, channels = model.answer_channels, len(consented.mean_C)
         drawn = self.random_features - answers
-        if drawn < 1:
-            why = f"the trunk's own answer takes {answers} of them"
-            fix = f"Give `random_features` of {answers + 1} or more"
-            raise InputError(f"{self.name} random_features={self.random_features}", why, fix)
         generator = torch.Generator().manual_seed(seed)
         random_DC = torch.randn(drawn, channels, generator=generator, dtype=torch.float64)
         offset_D = torch.randn(drawn, generator=generator, dtype=torch.float64)

@@ -170,6 +170,11 @@ class OverTrunk(ABC, Generic[K]):
         something does not fit.
         """
 
+    def check_over(self, model: PictureModel) -> None:
+        """Refuses a trunk that this design cannot stand on, with `InputError`, before any picture
+        is read.
+        """
+
     def work(self, kept: K, gone: Sequence[str]) -> tuple[int, int]:
         """Training passes beyond the trunk: of taking some samples out, and of a refit on the
         others.
@@ -311,6 +316,8 @@ class OverTrunk(ABC, Generic[K]):
         """
         device = unfinished.device
         over = [_over(kind, item, trunk_data, self.width).to(device) for item in trunks]
+        for model in over:
+            self.check_over(model)
         if len(trunks) == 1:
             known = consented(over[0], trunks[0], trunk_data, unfinished, show=show)
             return trunks[0], over[0], *self._begun(over[0], trunks[0], known, seed), {}

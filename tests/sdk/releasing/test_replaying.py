@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -22,7 +23,7 @@ from unplug.sdk import journey
 from unplug.sdk.cli import main
 from unplug.sdk.learning.data import Split
 from unplug.sdk.releasing import NOT_SHOWN, Replay
-from unplug.sdk.releasing.replaying import absences, committed_list
+from unplug.sdk.releasing.replaying import absences, committed_list, forms_of
 from unplug.trust.ledger import CommittedList, is_absent
 
 from ..forgetting.unlearning.designs.conftest import (  # noqa: F401 (fixtures)
@@ -151,6 +152,18 @@ def test_one_changed_bit_of_a_head_is_found(case: Path, place: int) -> None:
     assert done.differs == (f"{FILE}: its head is not the one that the sums give",)
     value = called(f"replay {case / 'a.unplug'} --state {case / 'state'}", code=1)
     assert value["differs"] == list(done.differs)
+
+
+def test_a_head_in_half_precision_has_the_bytes_that_converters_write() -> None:
+    """A number below half of the least half, 2^-24, is 0 in torch and 2^-24 by ONNX Runtime."""
+    from onnxruntime.transformers.float16 import convert_np_to_float16
+
+    value = torch.tensor([1.1e-8, -1.1e-8, 0.0, 4e-8, 1e-7, 0.1, -7.0])
+    forms = forms_of(value, half=True)
+    assert convert_np_to_float16(value.numpy()).tobytes() in forms
+    assert value.half().numpy().tobytes() in forms and value.numpy().tobytes() in forms
+    assert np.frombuffer(forms[-1], np.float16)[:3].tolist() == [2.0**-24, -(2.0**-24), 0.0]
+    assert forms_of(value, half=False) == [value.numpy().tobytes()]
 
 
 def test_a_person_who_was_put_back_is_found(case: Path, worlds: dict[str, World]) -> None:  # noqa: F811

@@ -31,8 +31,8 @@ from unplug.trust.certificates import Absences, list_in
 from unplug.trust.ledger import CommittedList, prove_absence
 
 MAX_STATE_BYTES, MAX_FILE_BYTES = 2**28, 2**29
-PLAIN = {"fp32": (torch.float32,), "fp16": (torch.float16, torch.float32)}
-"""The forms of a tensor of the head in a file of this precision; of others it may have scales."""
+PLAIN = ("fp32", "fp16")
+"""A file of another precision may hold its head by scales of its own."""
 NOT_SHOWN = (
     "This binds the operator to a list, and the list to the weights; it does not prove that nobody "
     "kept a copy"
@@ -248,15 +248,26 @@ def _compare_files(
             precision = "fp32" if name == HEAD_FILE else name.split(".")[-2]
             parts = [part for part in manifest.files if part == name or part.startswith(f"{name}/")]
             raw = b"\0".join(read_whole(source, part, MAX_FILE_BYTES) for part in parts)
-            kinds = PLAIN.get(precision, PLAIN["fp16"])
             there = all(
-                any(value.to(kind).numpy().tobytes() in raw for kind in kinds)
+                any(form in raw for form in forms_of(value, half=precision != "fp32"))
                 for value in head.values()
             )
             if there or precision in PLAIN:
                 noted.note(name, None if there else "its head is not the one that the sums give")
             else:
                 noted.untold.append(f"{name}: it holds its head by scales of its own")
+
+
+def forms_of(value: Tensor, *, half: bool) -> list[bytes]:
+    """The bytes of a tensor of the head in files: in float32, and with `half` in float16, where
+    ONNX Runtime's converter leaves no number at 0 that was none.
+    """
+    if not half:
+        return [value.numpy().tobytes()]
+    rounded = value.half()
+    lost = (rounded == 0) & (value != 0)
+    kept = torch.where(lost, value.sign().half() * 2.0**-24, rounded)
+    return [form.numpy().tobytes() for form in (value, rounded, kept)]
 
 
 def _compare_pictures(

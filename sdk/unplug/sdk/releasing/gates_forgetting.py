@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 STANDS_OUT = 0.05
 """A person whose p is below it stands out."""
-EQUAL = 1e-8
-"""Weights are equal within this. Solved on one machine, from the same integers, they are the same
-bit for bit.
-"""
 MISSING = 1e9
 """The difference of a weight that the refit lacks."""
 HOLD_OUT = "Hold more people out: `unplug data split --test`, then train again"
@@ -41,7 +37,7 @@ WIDENING = 1.15
 SAME_WEIGHTS = Question(
     name=EXACT,
     asks="Every weight is that of a refit without them",
-    limit=f"fixed: weights that differ by {EQUAL:g} are equal",
+    limit="fixed: no weight may differ",
     unit=" largest difference of a weight from a refit without them",
 )
 METHOD = Question(
@@ -127,7 +123,7 @@ class Equality(Rule):
             else "no attack is needed to say so"
         )
         detail = f"{same} of {len(mine)} tensors are the same bit for bit; {says}"
-        yield SAME_WEIGHTS.judged(worst, EQUAL, detail)
+        yield SAME_WEIGHTS.judged(worst, 0.0, detail)
 
 
 def _weights(model: Checkpoint) -> dict[str, Tensor]:

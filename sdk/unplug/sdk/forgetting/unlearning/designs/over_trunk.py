@@ -220,7 +220,7 @@ class OverTrunk(ABC, Generic[K]):
             show: progress bars.
 
         Raises:
-            InputError: neither a trunk nor data for one.
+            InputError: neither a trunk nor data for one; see `check_over` as well.
             CheckpointError: the trunk is neither, or has no record.
             DataError: somebody is in both sets of data, other data than the trunk's, a sample
                 without an age, or with a label that the trunk never had.

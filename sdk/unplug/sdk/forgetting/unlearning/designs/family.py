@@ -68,12 +68,14 @@ class Link:
 
     Args:
         penalty: the map's, of `PENALTIES`; 0 of a reference to itself, which needs none.
+        own: the trunk's own answer stands in the place of the reference's: both mean the same.
         explained: the share of the reference's features, over held pictures, that it explains.
         error: mean error of the reference's head on mapped features of held pictures, in years, or
             the share of wrong labels.
     """
 
     penalty: float
+    own: bool = False
     explained: float
     error: float
 
@@ -150,9 +152,19 @@ def linked(reference: Kin, kin: Kin) -> Link:
     for penalty, (weight_KC, bias_K) in zip(PENALTIES, maps, strict=True):
         mapped_MK = mine_MC @ weight_KC.T + bias_K
         left = float(((theirs_MC - mapped_MK) / spread_C).square().sum())
-        error = _error(reference, mapped_MK)
-        links.append(Link(penalty=penalty, explained=1.0 - left / whole, error=error))
+        explained = 1.0 - left / whole
+        links.append(Link(penalty=penalty, explained=explained, error=_error(reference, mapped_MK)))
+        if answers := _answers(reference, kin):
+            mapped_MK[:, -answers:] = mine_MC[:, -answers:]
+            error = _error(reference, mapped_MK)
+            links.append(Link(penalty=penalty, own=True, explained=explained, error=error))
     return min(links, key=lambda link: (link.error, -link.explained))
+
+
+def _answers(reference: Kin, kin: Kin) -> int:
+    """How many of the last features of both trunks are their own answers; 0 where they differ."""
+    answers = reference.model.answer_channels
+    return answers if answers == kin.model.answer_channels else 0
 
 
 @torch.no_grad()
@@ -225,6 +237,9 @@ def join(reference: Kin, kin: Kin, link: Link) -> None:
         raise InputError(f"`family` {kin.name}", why, "Leave it out, or train it for longer")
     mine_NC, theirs_NC = (torch.cat([item.seen_NC, item.held_MC]) for item in (kin, reference))
     ((weight_CC, bias_C),) = ridges(mine_NC, theirs_NC, (link.penalty,))
+    if link.own and (answers := _answers(reference, kin)):
+        weight_CC[-answers:], bias_C[-answers:] = 0.0, 0.0
+        weight_CC[-answers:, -answers:] = torch.eye(answers, dtype=weight_CC.dtype)
     first, own = reference.model.lift, kin.model.lift
     assert first is not None and own is not None
     lift_DC = first.weight.double().cpu()

@@ -20,10 +20,16 @@ from .devices import DEVICES as DEVICES
 from .devices.bench_device import Plan as Plan
 from .estimate.estimate_report import LABEL as LABEL
 from .estimate.estimate_report import EstimateReport as EstimateReport
+from .estimate.estimate_report import HeldOut as HeldOut
+from .estimate.estimating import Calibration as Calibration
+from .estimate.estimating import calibrate as calibrate
 from .estimate.estimating import estimate_artifacts as estimate_artifacts
 from .estimate.estimating import known_devices as known_devices
 from .estimate.model import fit as fit
 from .estimate.model import leave_one_out as leave_one_out
+from .estimate.operators import KINDS as KINDS
+from .estimate.operators import MAC_KINDS as MAC_KINDS
+from .estimate.operators import Features as Features
 from .litert_board import board_lines as board_lines
 from .received import rechecked as rechecked
 from .rows import at_fault as at_fault

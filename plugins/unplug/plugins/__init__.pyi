@@ -11,7 +11,9 @@ from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
 from .age_sizes import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
 from .age_sizes import ONNX as ONNX
 from .age_sizes import SIZES as SIZES
+from .age_sizes import Size as Size
 from .age_sizes import check_edges as check_edges
+from .age_sizes import check_written as check_written
 from .age_sizes import halved as halved
 from .age_sizes import size_of as size_of
 from .age_trunk import AgeTrunk as AgeTrunk

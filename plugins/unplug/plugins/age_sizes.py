@@ -142,7 +142,7 @@ def size_of(text: str) -> Size:
     return size
 
 
-def check_size(text: str, image_size: int) -> None:
+def check_written(text: str, image_size: int) -> None:
     """Raises `InputError` unless a size can be built for pictures of a side in pixels."""
     size = size_of(text)
     if not is_whole(image_size, MIN_IMAGE_SIZE, MAX_IMAGE_SIZE):

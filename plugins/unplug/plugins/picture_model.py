@@ -19,7 +19,7 @@ from unplug.core import InputError, TensorSpec
 
 from .adopted import Adopted, Normalized
 from .adopted_trunk import AdoptedTrunk
-from .age_sizes import ADOPTED, Size, check_size, size_of
+from .age_sizes import ADOPTED, Size, check_written, size_of
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights, network_line
 from .bounds import check_whole
 from .checkpoint import WEIGHTS, find_checkpoint, load_checkpoint
@@ -243,7 +243,7 @@ def _check_built(
             f"a network of others belongs to size {ADOPTED!r}, and only to it",
             "Adopt it again",
         )
-    check_size("nano" if size == ADOPTED else size, image_size)
+    check_written("nano" if size == ADOPTED else size, image_size)
     check_whole("random_features", random_features, 0, MAX_RANDOM_FEATURES)
     if not 0.0 <= dropout <= 0.9:
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from unplug.sdk.generating import Generated, Steerings
     from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan, Replay
+    from unplug.sdk.searching import Front, SearchOrder, TimedOn
     from unplug.sdk.tracing import TracedSearch
     from unplug.trust.bundle import GeneratorManifest, Signing, Trust
     from unplug.trust.ledger import Ledger
@@ -119,6 +120,67 @@ def train(
         trunk=None if trunk is None else _checkpoint(trunk),
         trunk_data=trunk_data,
         **shared,
+    )
+
+
+@settled
+def search(
+    data: Dataset,
+    split: Split,
+    *,
+    out: Place,
+    task: Literal["age", "classes"] = "age",
+    order: SearchOrder | None = None,
+    on: TimedOn | None = None,
+    on_bad: OnBad = "error",
+    seed: int = 0,
+    device: str = "auto",
+    restart: bool = False,
+    show: bool = True,
+    say: Callable[[str], None] | None = None,
+    **recipe: Any,
+) -> Front:
+    """Finds the sizes that err least within some milliseconds on a device, and compares them
+    with the sizes made by hand and with a random search of equal cost, on people whom it never saw.
+
+    Args:
+        data: a data set with ages, or with labels.
+        split: a split from `make_split`: its validation people choose, its test people are asked
+            once, at the end.
+        out: the folder of the front; an unfinished search there is continued.
+        task: "age", or "classes".
+        order: budgets and effort; None takes `unplug.sdk.searching.SearchOrder()`.
+        on: the device that the milliseconds are of; None is this machine.
+        on_bad: how the data were loaded.
+        restart: drop an unfinished search.
+        say: told what is done.
+        recipe: fields of `unplug.sdk.learning.training.Recipe` but its size.
+
+    Returns:
+        The front, as it is in ``front.json``.
+
+    Raises:
+        InputError, TrainingError, DataError, OutputError: see `unplug.sdk.searching.search`.
+    """
+    from unplug.sdk.learning.training import Recipe
+    from unplug.sdk.searching import SearchOrder, TimedOn
+    from unplug.sdk.searching import search as search_sizes
+
+    chosen = Recipe(**{"image_size": data.size, **_predicts(task).defaults} | recipe)
+    return search_sizes(
+        task,
+        data,
+        split,
+        Path(out),
+        order or SearchOrder(),
+        on or TimedOn(),
+        chosen,
+        on_bad=on_bad,
+        seed=seed,
+        device=_device(device),
+        restart=restart,
+        show=show,
+        say=say or _silent,
     )
 
 

@@ -36,7 +36,7 @@ data synth --count 4 --out x|data inspect synth:n=4|data split synth:n=4 --out x
 data pick-forget model {DATA} --out x
 condition a.png --kind canny --out x
 train age {DATA} --out x|train classes {DATA} --out x|train base {DATA} --out x|train student {DATA} --out x
-train decoder {DATA} --out x|detect x.png
+train decoder {DATA} --out x|search age {DATA} --out x|detect x.png
 train plugin {DATA} --kind canny --out x|train pack {DATA} --word x --out x
 adopt torchvision:resnet18 {DATA} --out x
 generate --prompt x --out x.png

@@ -9,7 +9,7 @@ import pytest
 
 from unplug.sdk.cli import main
 
-RANDOM = "generate|train|adopt|demo|erase|forget|audit|certify|references|evaluate|release"
+RANDOM = "generate|train|search|adopt|demo|erase|forget|audit|certify|references|evaluate|release"
 SEEDED = f"{RANDOM}|data synth|data inspect|data split|data pick-forget|run|bench run"
 COMPUTED = f"{RANDOM}|data pick-forget|condition|threshold|replay"
 WORDS = {
@@ -23,7 +23,7 @@ WORDS = {
     "--kind": ("which condition is drawn", "condition|train plugin"),
     "--pixels": (
         "the side of pictures",
-        "data|demo|train age|train base|train classes|adopt|condition|generate",
+        "data|demo|train age|train base|train classes|search|adopt|condition|generate",
     ),
     "--size": ("of a network: nano, small, base", "demo|train age|train classes|train decoder"),
     "--count": ("how many pictures", "data synth|generate|audit"),
@@ -34,7 +34,7 @@ WORDS = {
     ),
     "--name": ("the product that releases are counted in", "init|bundle sign|release"),
     "--person": ("a sample id or subject:NAME", "request withdraw|ledger|head"),
-    "--on": ("the device that files are timed on", "bench"),
+    "--on": ("the device that files are timed on", "bench|search"),
     "--base": (
         "a text-to-image base",
         "train|generate|forget|certify|references|audit|parity|release",

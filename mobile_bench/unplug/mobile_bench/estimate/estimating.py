@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,8 +26,10 @@ estimate extrapolates.
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Something that predicts, and what is known of it."""
+    """Something that predicts milliseconds of a file's operators, and what is known of it."""
 
+    device: str = ""
+    left_out: tuple[str, ...] = ()
     source: Literal["measured rows", "published numbers"]
     setting: Setting
     rows: tuple[str, ...]
@@ -74,27 +76,55 @@ def estimate_artifacts(
         InputError: nothing supports an estimate for this device, setting or precision.
         ReportError, ArtifactError: a file that was given is missing or broken.
     """
-    baselines, reports = load_baselines(), [BenchReport.load(path) for path in rows]
-    precision, slug = _precision(artifacts), _device(device, reports, baselines)
-    known, left_out = measured.usable(reports, slug, measured.find_files(rows, files))
-    calibration = (
-        _from_rows(known, precision, delegate, threads)
-        if known
-        else _from_published(slug, baselines, precision, delegate, threads, left_out)
+    calibration = calibrate(
+        _precision(artifacts),
+        device=device,
+        rows=rows,
+        files=files,
+        delegate=delegate,
+        threads=threads,
     )
     pairs = zip(artifacts, read_features(artifacts), strict=True)
     return EstimateReport(
-        device=slug,
+        device=calibration.device,
         source=calibration.source,
         setting=calibration.setting,
         calibration=calibration.rows,
         sources=calibration.sources,
-        left_out=tuple(left_out),
+        left_out=calibration.left_out,
         costs_ms=calibration.costs_ms,
         held_out=calibration.held_out,
         estimates=tuple(_estimate(*pair, calibration) for pair in pairs),
         versions=installed_versions(["numpy", "scipy"]),
     )
+
+
+def calibrate(
+    precision: str,
+    *,
+    device: str,
+    rows: Sequence[Path] = (),
+    files: Sequence[Path] = (),
+    delegate: str | None = None,
+    threads: int | None = None,
+) -> Calibration:
+    """What estimates on a device rest on; arguments as for `estimate_artifacts`.
+
+    Args:
+        precision: the precision of the files to estimate.
+
+    Raises:
+        InputError, ReportError, ArtifactError: see `estimate_artifacts`.
+    """
+    baselines, reports = load_baselines(), [BenchReport.load(path) for path in rows]
+    slug = _device(device, reports, baselines)
+    known, left_out = measured.usable(reports, slug, measured.find_files(rows, files))
+    found = (
+        _from_rows(known, precision, delegate, threads)
+        if known
+        else _from_published(slug, baselines, precision, delegate, threads, left_out)
+    )
+    return replace(found, device=slug, left_out=tuple(left_out))
 
 
 def _precision(artifacts: Sequence[Artifact]) -> str:

@@ -38,6 +38,7 @@ _LINES: dict[str, tuple[tuple[str, str, str | None], ...]] = {
         ("demo", "The whole journey on synthetic faces, then an HTML report.", "demo"),
         ("data", "Make synthetic faces, describe data, draw a forget set.", "forget"),
         ("train", "Train a model.", "forget"),
+        ("search", "Find networks for some milliseconds on a device.", "forget"),
         ("adopt", "Make a network of your own work with every command.", "forget"),
     ),
     "Forget": (

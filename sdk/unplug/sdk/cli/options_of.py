@@ -18,6 +18,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 
+from unplug.core import InputError
+
 from .base import names, settings
 from .flags import as_flags, flags_of
 from .options import PATH, FloatRange
@@ -106,8 +108,8 @@ def _option(
         kind = _type(get_args(hint)[0], ends)
         how |= {"multiple": True, "type": kind, "callback": _if_any}
     elif get_origin(hint) in (tuple, Sequence):
-        default = default and ",".join(default)
-        how["callback"] = _listed
+        default = default and ",".join(f"{item}" for item in default)
+        how["callback"] = _numbers if get_args(hint)[0] is float else _listed
     else:
         required = default is None and field.default_factory is field.default is dataclasses.MISSING
         how |= {"type": _type(hint, ends), "required": required}
@@ -144,6 +146,16 @@ def _listed(
     _context: click.Context, _option: click.Parameter, value: str | None
 ) -> tuple[str, ...] | None:
     return None if value is None else names(value)
+
+
+def _numbers(
+    _context: click.Context, option: click.Parameter, value: str | None
+) -> tuple[float, ...] | None:
+    try:
+        return None if value is None else tuple(map(float, names(value)))
+    except ValueError as error:
+        fix = "Write numbers with commas: .1,.3,1"
+        raise InputError(f"`{option.name}` {value}", "no numbers", fix) from error
 
 
 def _if_any(_context: click.Context, _option: click.Parameter, value: Any) -> Any:

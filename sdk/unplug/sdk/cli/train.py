@@ -168,7 +168,9 @@ def _trained(
     elif known is not None and consented is not None:
         known = consented.classes
     dataset = read(spec, labelled=known)
-    split = _split(dataset, split_file, seed=common.seed, validation=validation, test=test)
+    split = split_of_options(
+        dataset, split_file, seed=common.seed, validation=validation, test=test
+    )
     size = forgettable if trunks else asked.size
     common.say(
         f"training {size} at {asked.image_size} px on {len(split.retain)} of {len(dataset)} samples"
@@ -220,7 +222,7 @@ def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:
     return Outcome(value=value, text="\n".join(lines))
 
 
-def _split(dataset: Dataset, file: Path | None, **drawn: Any) -> Split:
+def split_of_options(dataset: Dataset, file: Path | None, **drawn: Any) -> Split:
     """The split of a file, or a new one."""
     from unplug.sdk.learning.data import fitting, load_split, make_split
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unplug.sdk.evidence.assurance import ClassEvaluation, EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport, Certification, ModelAudit
     from unplug.sdk.evidence.concepts import ConceptAudit, ErasureAudit
+    from unplug.sdk.searching import Front
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILES = 64
@@ -55,6 +56,7 @@ KINDS = {
         "labels",
         "unplug.sdk.evidence.assurance.class_evaluation:ClassEvaluation",
     ),
+    "unplug-front/1": ("fronts", "unplug.sdk.searching.front:Front"),
     "unplug-erasure-audit/1": (
         "erasures",
         "unplug.sdk.evidence.concepts.erasure_audit:ErasureAudit",
@@ -97,6 +99,7 @@ class Inputs:
     evaluations: tuple[EvaluationReport, ...] = ()
     labels: tuple[ClassEvaluation, ...] = ()
     erasures: tuple[ErasureAudit, ...] = ()
+    fronts: tuple[Front, ...] = ()
     baselines: Baselines | None = None
 
     def only(self, *schemas: str) -> bool:
@@ -204,6 +207,8 @@ def _read(path: Path) -> tuple[str, Any]:
         check_evaluation(value, where)
     if schema == "unplug-erasure-audit/1":
         _check_erasure(value, where)
+    if schema == "unplug-front/1":
+        value.check(where)
     return schema, value
 
 
@@ -247,7 +252,7 @@ def _check_leaves(raw: Any, where: str) -> None:
 
 def _check_rows(value: Any, where: str) -> None:
     """Bounds on what becomes rows of a table, and on what a plot needs."""
-    for name in ("models", "rows", "gates", "alarms", "rounding"):
+    for name in ("models", "rows", "gates", "alarms", "rounding", "points"):
         if len(getattr(value, name, ())) > MAX_ROWS:
             raise ReportError(
                 where, f"it has more than {MAX_ROWS} {name}", "Make one report for each part"

@@ -16,6 +16,7 @@ from .certified import certification
 from .costs import cost, utility
 from .erasures import erasure
 from .forgetting import attacks, faces, learning, losses
+from .fronts import searched
 from .inputs import Inputs, collect
 from .labels import labels
 from .latency import latency
@@ -155,6 +156,11 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
         for number, report in enumerate(inputs.erasures, start=1)
         for section in erasure(report, number)
     ]
+    parts += [
+        section
+        for number, report in enumerate(inputs.fronts, start=1)
+        for section in searched(report, number)
+    ]
     if inputs.baselines is not None:
         parts.append(published(inputs.baselines))
     if not has_years(inputs):  # nobody misses ages on a page about a plugin
@@ -165,7 +171,7 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
         ]
     # A page about something else does not lack a forgetting audit.
     alone = (inputs.timed_only, inputs.assured_only, inputs.erased_only)
-    if any(alone) or inputs.only("unplug-certification/1"):
+    if any(alone) or any(map(inputs.only, ("unplug-certification/1", "unplug-front/1"))):
         parts = [part for part in parts if isinstance(part, Section)]
     if inputs.only("unplug-bench/1"):  # of such files the section on latency says all that is known
         parts = [
@@ -177,7 +183,7 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
 def _subject(inputs: Inputs) -> list[str]:
     """What the page is about: data and forget set, a few words each."""
     audit = main_audit(inputs)
-    known = (item.data for item in (*inputs.evaluations, *inputs.records))
+    known = (item.data for item in (*inputs.evaluations, *inputs.records, *inputs.fronts))
     data = audit.data if audit else next(known, {})
     parts = [plain(str(data["spec"]), 100)] if "spec" in data else []
     if audit and isinstance(samples := audit.forget.get("samples"), int):

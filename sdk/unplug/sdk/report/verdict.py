@@ -11,6 +11,7 @@ from unplug.trust.bundle import ANEW, CERTIFIED, EXACT
 
 from .assurance import assurance_numbers, assurance_words
 from .erasures import erasure_numbers, erasure_words
+from .fronts import front_words
 from .inputs import Inputs
 from .labels import labels_numbers, labels_words
 from .latency import row_median
@@ -173,6 +174,8 @@ def verdict(inputs: Inputs) -> Verdict:
         return Verdict(**labels_words(inputs.labels[0]))
     if not models and inputs.erasures:
         return Verdict(**erasure_words(inputs.erasures))
+    if not models and inputs.fronts:
+        return Verdict(**front_words(inputs.fronts[0]))
     if inputs.timed_only:
         return Verdict(
             word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,)

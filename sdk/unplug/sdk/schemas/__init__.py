@@ -9,6 +9,7 @@ from unplug.sdk.evidence.fleet import ReferenceRecord
 from unplug.sdk.learning.data import Planted
 from unplug.sdk.releasing import Decided
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
+from unplug.sdk.searching import Front
 from unplug.trust.bundle import GeneratorManifest, Manifest, PackRecord, TrustFile
 from unplug.trust.certificates import Absences, Certificate, CertificatePolicy
 from unplug.trust.ledger import CommittedList, InclusionProof
@@ -28,6 +29,7 @@ SCHEMAS: dict[str, type] = {
     "unplug-erasure-audit-1.json": ErasureAudit,
     "unplug-evaluation-1.json": EvaluationReport,
     "unplug-faces-2.json": FaceSheet,
+    "unplug-front-1.json": Front,
     "unplug-generator-bundle-1.json": GeneratorManifest,
     "unplug-ledger-inclusion-1.json": InclusionProof,
     "unplug-pack-1.json": PackRecord,

@@ -12,6 +12,7 @@ from .memory import Footprint as Footprint
 from .memory import footprint_of as footprint_of
 from .needs import NEEDS as NEEDS
 from .needs import Need as Need
+from .picture_training import record_of as record_of
 from .picture_training import train_age as train_age
 from .picture_training import train_pictures as train_pictures
 from .plugin import PluginTask as PluginTask

@@ -1,0 +1,9 @@
+from .front import Front as Front
+from .front import FrontPoint as FrontPoint
+from .order import QUICK as QUICK
+from .order import QUICK_RECIPE as QUICK_RECIPE
+from .order import SearchOrder as SearchOrder
+from .order import TimedOn as TimedOn
+from .searching import search as search
+from .space import SPACES as SPACES
+from .space import Space as Space

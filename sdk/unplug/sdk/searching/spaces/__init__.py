@@ -1,0 +1,1 @@
+"""Search spaces, one a file."""

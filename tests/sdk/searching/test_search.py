@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.core import Estimate, InputError, ReportError, TrainingError
+from unplug.core import CheckpointError, Estimate, InputError, ReportError, TrainingError
 from unplug.plugins import load_checkpoint
 from unplug.sdk import journey
 from unplug.sdk.evidence.fleet import Result
@@ -65,6 +65,12 @@ def test_a_killed_search_goes_on_to_a_front_of_what_was_found(
                 model = load_checkpoint(tmp_path / "front" / place)
                 assert (model.sha256, model.model.size) == (sha256, point.size)
     assert Front.load(tmp_path / "front") == front
+    assert front.trunks(tmp_path / "front") == [tmp_path / "front" / "at-0.3"]
+    with pytest.raises(CheckpointError, match=r"its weights are not those of front\.json"):
+        found = next(point for point in front.points if point.found == "search")
+        replace(front, points=(replace(found, weights={"at-0.3": "0" * 64}),)).trunks(
+            tmp_path / "front"
+        )
     write_report([tmp_path / "front" / "front.json"], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert all(point.size in page for point in front.points)

@@ -155,7 +155,7 @@ def _numbers(
         return None if value is None else tuple(map(float, names(value)))
     except ValueError as error:
         fix = "Write numbers with commas: .1,.3,1"
-        raise InputError(f"`{option.name}` {value}", "no numbers", fix) from error
+        raise InputError(f"{option.opts[0]} {value}", "no numbers", fix) from error
 
 
 def _if_any(_context: click.Context, _option: click.Parameter, value: Any) -> Any:

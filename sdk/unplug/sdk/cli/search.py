@@ -131,13 +131,14 @@ def text_of(front: Front, out: Path) -> list[str]:
 
 
 def _beside(point: FrontPoint, front: Front) -> list[str]:
-    """What a point that was found gains on the sizes made by hand and on chance, as far as the
-    interval says.
+    """What a point that was found gains on the sizes made by hand and on the random search for its
+    budget, as far as the interval says.
     """
     named, lines = {item.name: item for item in front.points}, list[str]()
     for name, less in point.less.items():
         other = named[name]
-        if other.found == "search" or less.ends is None:
+        own = name == point.name.replace("at", "random", 1)
+        if not (own or other.found == "hand") or less.ends is None:
             continue
         low, high = less.ends
         verdict = "less" if low > 0 else "more" if high < 0 else "cannot tell"

@@ -59,8 +59,8 @@ def predictor(function: F) -> F:
             "--family",
             multiple=True,
             help=(
-                "A trained trunk of several that share one head: all are members, each in its size. "
-                "Once a trunk."
+                "A trained trunk of several that share one head, or a front of `unplug search`: all "
+                "are members, each in its size. Once a trunk."
             ),
         ),
         path_option("--trunk", help="A trained trunk for a design."),
@@ -149,6 +149,7 @@ def _trained(
     from unplug.sdk.learning.training import Recipe, parse_edges
 
     design = settings(pairs)
+    family = _members(family)
     given_trunks: dict[str, Any] = {"trunk": trunk, "trunk_data": trunk_data, "family": family}
     check_design(forgettable, design, **given_trunks, edges=edges)
     chosen = given(Recipe, recipe)
@@ -190,6 +191,19 @@ def _trained(
         **chosen | {"image_size": asked.image_size},
     )
     return _told(done, out, split)
+
+
+def _members(family: Sequence[Path]) -> tuple[Path, ...]:
+    """The trunks of a family; of a front that `unplug search` wrote all that it found."""
+    from unplug.sdk.searching import FRONT_FILE, Front
+
+    return tuple(
+        trunk
+        for place in family
+        for trunk in (
+            Front.load(place).trunks(place) if (place / FRONT_FILE).is_file() else (place,)
+        )
+    )
 
 
 def _told(done: Checkpoint, out: Path, split: Split) -> Outcome:

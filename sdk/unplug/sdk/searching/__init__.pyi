@@ -1,3 +1,4 @@
+from .front import FRONT_FILE as FRONT_FILE
 from .front import Front as Front
 from .front import FrontPoint as FrontPoint
 from .order import QUICK as QUICK

@@ -31,7 +31,6 @@ from .trials import World, errors, sized
 
 Found = Literal["search", "random", "hand"]
 Errors = NDArray[np.float64]
-SEEDS, FILES = "seed-{}", "files"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,22 +39,23 @@ class Finalist:
 
     Args:
         name, found, size: see `FrontPoint`.
-        folder: its checkpoints, a folder a seed.
+        places: its checkpoints, one a seed; that of the first has its name.
+        file: folder of its exported file.
         results: its trainings, one a seed.
     """
 
     name: str
     found: Found
     size: str
-    folder: Path
+    places: tuple[Path, ...]
+    file: Path
     results: tuple[Result, ...]
 
 
 def save_models(world: World, finalist: Finalist, seeds: Sequence[int]) -> None:
     """A checkpoint a seed."""
     task = sized(world.task, finalist.size, world.task.recipe.epochs)
-    for seed, result in zip(seeds, finalist.results, strict=True):
-        place = finalist.folder / SEEDS.format(seed)
+    for seed, place, result in zip(seeds, finalist.places, finalist.results, strict=True):
         if place.exists():
             continue
         model = task.build(world.sets.train)
@@ -84,7 +84,7 @@ def test_errors(world: World, finalist: Finalist) -> Errors:
 
 
 def milliseconds_of(
-    finalists: Sequence[Finalist], device: TimedOn, seed: int
+    finalists: Sequence[Finalist], device: TimedOn
 ) -> tuple[dict[str, Artifact], dict[str, float]]:
     """The exported file of each, and the milliseconds that it took on this machine: none of a
     device that is not here, or where the machine was too busy to say.
@@ -92,14 +92,14 @@ def milliseconds_of(
     Raises:
         ConversionError: a file that answers otherwise than its checkpoint.
     """
-    places = {item.folder / SEEDS.format(seed): item.folder / FILES for item in finalists}
+    places = {item.places[0]: item.file for item in finalists}
     files = exported(places)
     for place, file in zip(places, files, strict=True):
         inputs = example_inputs(file.card.model_type, file.card.iospec, 4)
         if not measure_parity(file, place, inputs).passed:
             why = "it answers otherwise than its checkpoint"
             raise ConversionError(
-                f"{place.parent.name}/{file.path.name}",
+                f"{place.name}/{file.path.name}",
                 why,
                 "Run `unplug parity` with `explain` on it",
             )
@@ -133,7 +133,7 @@ def points_of(
             for name, theirs_SN in wrong.items()
             if item.found == "search" and name != item.name
         }
-        held = sorted(item.folder.glob(SEEDS.format("*"))) if item.found == "search" else []
+        held = item.places if item.found == "search" else ()
         points.append(
             FrontPoint(
                 name=item.name,
@@ -152,9 +152,7 @@ def points_of(
                 error=mean_estimate(mine_SN.mean(0), person_N, seed),
                 by_seed=tuple(float(row_N.mean()) for row_N in mine_SN),
                 less=less,
-                weights={
-                    f"{item.name}/{place.name}": sha256_file(weights_file(place)) for place in held
-                },
+                weights={place.name: sha256_file(weights_file(place)) for place in held},
             )
         )
     return points

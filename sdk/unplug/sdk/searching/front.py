@@ -9,10 +9,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, Estimate, ReportError, json_sha256, read_dataclass, write_json
+from unplug.core import (
+    STRICT,
+    CheckpointError,
+    Estimate,
+    ReportError,
+    json_sha256,
+    read_dataclass,
+    write_json,
+)
 from unplug.mobile_bench import HeldOut
+from unplug.plugins import load_checkpoint
+from unplug.trust.bundle import is_safe
 
-FILE = "front.json"
+FRONT_FILE = "front.json"
 SCHEMA: Literal["unplug-front/1"] = "unplug-front/1"
 
 
@@ -34,7 +44,8 @@ class FrontPoint:
             of wrong labels; its interval is over people.
         by_seed: the same of each seed.
         less: the name of another point to the error that this one has less, paired by person.
-        weights: folder to the SHA-256 of its weights, of those that the front holds.
+        weights: folder to the SHA-256 of its weights, of those that the front holds: the first
+            seed's has the name of the point.
         best: no other point is as good and as fast.
     """
 
@@ -143,15 +154,36 @@ class Front:
         Raises:
             ReportError: it is missing, does not follow the schema, or was edited.
         """
-        file = path / FILE if path.is_dir() else path
+        file = path / FRONT_FILE if path.is_dir() else path
         front = read_dataclass(cls, file, ReportError)
         front.check(str(file))
         return front
 
+    def trunks(self, folder: Path) -> list[Path]:
+        """The checkpoints of the points that were found, of the first seed.
+
+        Raises:
+            CheckpointError: one is missing, or has other weights.
+        """
+        places = [(folder / item.name, item) for item in self.points if item.found == "search"]
+        for place, item in places:
+            if load_checkpoint(place).sha256 != item.weights[item.name]:
+                why = f"its weights are not those of {FRONT_FILE}"
+                raise CheckpointError(str(place), why, "Restore the folder, or search again")
+        return [place for place, _ in places]
+
     def check(self, where: str) -> None:
         """Refuses a front that was edited, or that has no points or impossible ones: `ReportError`."""
         names = [point.name for point in self.points]
-        told = [(point.ms > 0.0, {*point.less} <= {*names}) for point in self.points]
+        told = [
+            (
+                point.ms > 0.0,
+                {*point.less} <= {*names},
+                all(map(is_safe, point.weights)),
+                point.found != "search" or point.name in point.weights,
+            )
+            for point in self.points
+        ]
         why = ""
         if not names or len({*names}) < len(names) or not all(map(all, told)):
             why = "its points are none that a search finds"

@@ -28,14 +28,14 @@ from unplug.sdk.learning.data import Dataset, OnBad, Split, fitting, save_split
 from unplug.sdk.learning.training import Recipe, training_place
 
 from .finalists import Finalist, Found, milliseconds_of, points_of, save_models
-from .front import FILE, Front, FrontCost, FrontPoint, with_best
+from .front import FRONT_FILE, Front, FrontCost, FrontPoint, with_best
 from .halving import at_random, best, rungs
 from .order import SearchOrder, TimedOn
 from .price import Candidates, Say, draw, known_here
 from .space import SPACES
 from .trials import Trial, World, context, opened
 
-OURS = ("at-*",)
+OURS, FILES = ("at-*", "files"), "files"
 
 
 class Trainer:
@@ -120,12 +120,12 @@ def search(
     world = opened(dataset, split, kind, recipe, device)
     space = SPACES.get(task)(recipe.image_size, len(world.task.edges) - 1)
     at = tuple(sorted({*order.at}))
-    with training_place(out, FILE, OURS, restart=restart) as work:
+    with training_place(out, FRONT_FILE, OURS, restart=restart) as work:
         timed = known_here(world, space, work / "machine", on, say) if on.here else on
         known = timed.calibration()
-        trainer = Trainer(order, world, work, on_bad, show)
         searched = draw(space, known, at, order.candidates, seed)
         by_chance = draw(space, known, at, at_random(order.candidates, recipe.epochs), seed + 1)
+        trainer = Trainer(order, world, work, on_bad, show)
         chosen = halved(trainer, searched.sizes, rungs(order.candidates, recipe.epochs), seed, say)
         full = [(max(map(len, by_chance.sizes.values())), recipe.epochs)]
         lucky = halved(trainer, by_chance.sizes, full, seed, say)
@@ -145,7 +145,7 @@ def search(
         for item in finalists:
             save_models(world, item, seeds)
         say("exporting and comparing the finalists ...")
-        files, took = milliseconds_of(finalists, on, seed)
+        files, took = milliseconds_of(finalists, on)
         points = points_of(world, space, known, finalists, files, took, seed)
         front = Front(
             task=task,
@@ -164,11 +164,13 @@ def search(
             cost=_cost(trainer, (searched, by_chance)),
             versions=versions(),
         ).sealed()
-        with atomic_dir(out, owner=FILE, ours=OURS) as temporary:
+        with atomic_dir(out, owner=FRONT_FILE, ours=OURS) as temporary:
             for item in finalists:
                 if item.found == "search":
-                    shutil.copytree(item.folder, temporary / item.name)
-            front.save(temporary / FILE)
+                    for place in item.places:
+                        shutil.copytree(place, temporary / place.name)
+                    shutil.copytree(item.file, temporary / FILES / item.name)
+            front.save(temporary / FRONT_FILE)
     return front
 
 
@@ -238,7 +240,11 @@ def _trained(
             name=name,
             found=found,
             size=named[found, name],
-            folder=work / "models" / name,
+            places=tuple(
+                work / "models" / (name if not number else f"{name}-seed-{seed}")
+                for number, seed in enumerate(seeds)
+            ),
+            file=work / FILES / name,
             results=tuple(done[one] for one in asked),
         )
         for (found, name), asked in trials.items()

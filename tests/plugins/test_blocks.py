@@ -28,11 +28,15 @@ def test_conv_shape_is_the_ceiling_of_side_over_stride(
 
 
 @settings(max_examples=40)
-@given(channels, channels, sides, kernels, strides, st.sampled_from([1, 2, 4]))
+@given(channels, channels, sides, kernels, strides, st.sampled_from([1, 2, 4]), st.booleans())
 def test_bottleneck_has_a_residual_only_where_shapes_allow_one(
-    c: int, d: int, side: int, kernel: int, stride: int, expand: int
+    c: int, d: int, side: int, kernel: int, stride: int, expand: int, fused: bool
 ) -> None:
-    block = InvertedBottleneck(c, d, stride=stride, kernel=kernel, expand=expand).eval()
+    how = {"stride": stride, "kernel": kernel, "expand": expand}
+    block = InvertedBottleneck(c, d, **how, fused=fused).eval()
+    assert any(item.groups > 1 for item in block.modules() if isinstance(item, nn.Conv2d)) != (
+        fused or c * expand == 1
+    )
     x_BCHW = torch.randn(1, c, side, side)
     y_BCHW = block(x_BCHW)
     assert y_BCHW.shape == (1, d, -(-side // stride), -(-side // stride))

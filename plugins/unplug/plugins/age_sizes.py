@@ -20,12 +20,15 @@ HALVINGS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Bottlenecks:
-    """A run of inverted bottlenecks: `blocks` of `channels`, `expand` times wider inside."""
+    """A run of inverted bottlenecks: `blocks` of `channels`, `expand` times wider inside; `fused`
+    ones expand by a plain convolution.
+    """
 
     channels: int
     blocks: int
     expand: int = 4
     kernel: int = 3
+    fused: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,9 @@ class Size:
         for stage in self.stages:
             for _ in range(stage.blocks):
                 inside = before * stage.expand
-                total += (before * inside if stage.expand > 1 else 0) + inside * stage.kernel**2
+                each = inside * stage.kernel**2
+                split = before * inside * (stage.expand > 1) + each
+                total += before * each if stage.fused else split
                 total += inside * stage.channels
                 before = stage.channels
         return total + before * self.head
@@ -103,8 +108,8 @@ SIZES: dict[str, Size] = {
 }
 
 
-STAGE = re.compile(r"(\d{1,4})x(\d{1,2})(?:e(\d))?(?:k(\d))?")
-WRITTEN = re.compile(r"(\d{1,4}):((?:\d{1,4}x\d{1,2}(?:e\d)?(?:k\d)?,?){1,16}):(\d{1,4})")
+STAGE = re.compile(r"(\d{1,4})x(\d{1,2})(?:e(\d))?(?:k(\d))?(f?)")
+WRITTEN = re.compile(r"(\d{1,4}):((?:\d{1,4}x\d{1,2}(?:e\d)?(?:k\d)?f?,?){1,16}):(\d{1,4})")
 HOW = "Write STEM:STAGES:HEAD, a stage as CHANNELSxBLOCKS, say 16:16x1e1,24x2,32x2k5:384:2122"
 
 
@@ -114,8 +119,8 @@ def size_of(text: str) -> Size:
     Args:
         text: a name of `SIZES`, or ``STEM:STAGES:HEAD``: channels of the stem, stages apart by
             commas, pooled channels. A stage is ``CHANNELSxBLOCKS``, then ``eN`` for another
-            expansion than 4, ``kN`` for another kernel than 3. ``:STRIDES`` may follow either: a digit
-            for the stem and one for each stage.
+            expansion than 4, ``kN`` for another kernel than 3, ``f`` for fused. ``:STRIDES`` may
+            follow either: a digit for the stem and one for each stage.
 
     Raises:
         InputError: no such name, another form, or a network beyond the bounds of a plugin.
@@ -168,8 +173,9 @@ def _written(text: str, whole: str) -> Size:
             blocks=int(blocks),
             expand=int(expand or 4),
             kernel=int(kernel or 3),
+            fused=bool(fused),
         )
-        for channels, blocks, expand, kernel in STAGE.findall(found[2])
+        for channels, blocks, expand, kernel, fused in STAGE.findall(found[2])
     )
     size = Size(stem=int(found[1]), stages=stages, head=int(found[3]))
     counts = [size.stem, size.head, *(n for s in stages for n in (s.channels, s.blocks, s.expand))]

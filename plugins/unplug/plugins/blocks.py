@@ -94,13 +94,16 @@ class InvertedBottleneck(nn.Module):
         stride: 1 or 2, of the depthwise convolution.
         expand: width of the middle as a multiple of `in_channels`; 1 leaves the expansion out.
         kernel: odd side of the depthwise kernel.
+        fused: a plain convolution in the place of expansion and depthwise, which accelerators may
+            run faster: y = x + P(F(x)).
 
     Example:
         >>> InvertedBottleneck(16, 24, stride=2)(torch.zeros(1, 16, 8, 8)).shape
         torch.Size([1, 24, 4, 4])
 
     Reference:
-        Sandler et al., MobileNetV2, 2018, section 3.
+        Sandler et al., MobileNetV2, 2018, section 3; Xiong et al., MobileDets, 2021, section 3.1
+        (fused).
     """
 
     def __init__(
@@ -111,13 +114,21 @@ class InvertedBottleneck(nn.Module):
         stride: int = 1,
         expand: int = 4,
         kernel: int = 3,
+        fused: bool = False,
     ) -> None:
         super().__init__()
         # The wide tensor lies between two narrow ones; the projection stays linear, for a rectifier
         # on few channels loses what it cuts off (the paper's section 3.2).
         middle = in_channels * expand
-        self.expand = ConvNormAct(in_channels, middle, kernel=1) if expand != 1 else nn.Identity()
-        self.depthwise = ConvNormAct(middle, middle, kernel=kernel, stride=stride, groups=middle)
+        self.expand: nn.Module = nn.Identity()
+        if fused:
+            self.depthwise = ConvNormAct(in_channels, middle, kernel=kernel, stride=stride)
+        else:
+            if expand != 1:
+                self.expand = ConvNormAct(in_channels, middle, kernel=1)
+            self.depthwise = ConvNormAct(
+                middle, middle, kernel=kernel, stride=stride, groups=middle
+            )
         self.project = ConvNormAct(middle, out_channels, kernel=1, act=False)
         self.residual = stride == 1 and in_channels == out_channels
 

@@ -88,6 +88,7 @@ class PictureModel(nn.Module, PyTorchModelHubMixin, library_name="unplug-sdk"):
                         stride=stride if index == 0 else 1,
                         expand=stage.expand,
                         kernel=stage.kernel,
+                        fused=stage.fused,
                     )
                 )
                 channels = stage.channels

@@ -33,6 +33,11 @@ def test_the_work_of_a_size_by_hand_is_that_of_the_networks_own_convolutions() -
     assert work.macs["depthwise"] == 9 * 16 * 32**2
     assert work.macs["conv1x1"] == (16 * 16 + 16 * 48) * 32**2
     assert work.macs["dense"] == 48 * 13
+    # fused: one plain convolution of 9 x 16 x 32 in the place of two
+    fused = SPACES.get("age")(64, 13).work("16:16x1e2f:48:21")
+    assert fused.macs["conv"] == (27 * 16 + 9 * 16 * 32) * 32**2
+    assert fused.macs["depthwise"] == 0
+    assert fused.macs["conv1x1"] == (32 * 16 + 16 * 48) * 32**2
 
 
 def test_candidates_take_at_most_a_budget_and_at_least_most_of_it() -> None:

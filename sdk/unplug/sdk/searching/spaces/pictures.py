@@ -1,5 +1,5 @@
-"""Sizes of predictors over small pictures: inverted bottlenecks whose width, depth, expansion,
-kernels and strides are drawn.
+"""Sizes of predictors over small pictures: inverted bottlenecks, some of them fused, whose width,
+depth, expansion, kernels and strides are drawn.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from unplug.plugins import SIZES, Size, check_written, halved, size_of
 STEMS, BLOCKS, EXPANDS, KERNELS = (8, 12, 16, 24, 32), (1, 2, 3, 4), (2, 3, 4, 6), (3, 3, 5)
 POOLED = (2, 3, 4)
 """Pooled channels, as multiples of the last stage's."""
+FUSED = 0.15
+"""Share of fused stages."""
 MAX_CHANNELS, MAX_POOLED, FLOAT = 256, 1280, 4
 
 Operator = tuple[str, int, int]
@@ -80,9 +82,10 @@ def _drawn(rng: np.random.Generator) -> str:
     stages = list[str]()
     for index in range(count):
         width = min(MAX_CHANNELS, max(8, 8 * round(channels * growth**index / 8)))
-        plain = index == 0 and rng.random() < 0.5
+        plain, fused = index == 0 and rng.random() < 0.5, rng.random() < FUSED
         expand, blocks = 1 if plain else int(rng.choice(EXPANDS)), int(rng.choice(BLOCKS))
-        stages.append(f"{width}x{1 if plain else blocks}e{expand}k{int(rng.choice(KERNELS))}")
+        kernel = 3 if fused else int(rng.choice(KERNELS))
+        stages.append(f"{width}x{1 if plain else blocks}e{expand}k{kernel}{'f' * fused}")
     head = min(MAX_POOLED, width * int(rng.choice(POOLED)))
     # the stem halves always; which of the stages do is drawn
     halving = set(rng.choice(count, size=min(halvings - 1, count), replace=False).tolist())
@@ -101,9 +104,12 @@ def _operators(size: Size, side: int, answers: int) -> Iterator[Operator]:
     for stage, stage_stride in zip(size.stages, strides, strict=True):
         for index in range(stage.blocks):
             stride, inside = stage_stride if index == 0 else 1, channels * stage.expand
-            if stage.expand > 1:
-                yield from _convolution("conv1x1", side, channels, inside, 1, 1)
-            yield from _convolution("depthwise", side, inside, inside, stage.kernel, stride)
+            if stage.fused:
+                yield from _convolution("conv", side, channels, inside, stage.kernel, stride)
+            else:
+                if stage.expand > 1:
+                    yield from _convolution("conv1x1", side, channels, inside, 1, 1)
+                yield from _convolution("depthwise", side, inside, inside, stage.kernel, stride)
             side = _halved(side, stride)
             yield from _convolution("conv1x1", side, inside, stage.channels, 1, 1)
             if stride == 1 and channels == stage.channels:

@@ -371,7 +371,8 @@ def check_apart(personal: Dataset, consented: Dataset) -> None:
         )
         if people := sorted(ours & known):
             why = f"{len(people)} of the people are in it too (first: {people[0]})"
-            raise DataError("trunk's data", why, fix)
+            other = "; if they are others, give them other names in one of the two"
+            raise DataError("trunk's data", why, f"{fix}{other}")
 
 
 def _digest(dataset: Dataset, position: int) -> bytes:

@@ -39,6 +39,8 @@ from .stage import Left, Stage
 from .stages_files import as_here, converters
 
 FOLDER = "counterparts"
+FILES_LATER = "they are made after the audit, and compared with the attacked checkpoint (parity)"
+"""Why a release attacks no file of a member of a family."""
 SWITCHED_OFF_HERE: tuple[Sequence[Exports], dict[str, str]] = ([], {"rounding": SWITCHED_OFF})
 
 
@@ -115,7 +117,7 @@ class Audit(Stage):
     ) -> AuditReport:
         named: dict[str, Any] = {}
         files: list[ArtifactPredictor] = []
-        unable: Mapping[str, str] = {}
+        unable: Mapping[str, str] = {"exported files": FILES_LATER}
         if member is None:
             exports, unable = evidence.counterparts or SWITCHED_OFF_HERE
             named = {"fleet": material.fleet, "exports": exports}

@@ -534,7 +534,8 @@ def audit(
     original and the retrained model.
 
     Args:
-        models: checkpoints, exported files or bundles.
+        models: checkpoints, exported files or bundles; of a family every member is audited,
+            and compared with its own original and its own retrained model.
         data: the data that the original was trained on, or its data spec.
         forget_ids: training samples or ``subject:NAME``, or the path of a file of them.
         on_bad: the way with pictures of a data spec that cannot be read: "skip" goes on without
@@ -561,9 +562,12 @@ def audit(
         InputError, DataError, CheckpointError, ArtifactError: models that do not belong to this
             request, or are broken.
     """
+    from unplug.plugins import MEMBERS
     from unplug.sdk.evidence.auditing import (
-        audit_all,
+        audit_family,
         counterparts,
+        each_member,
+        given_for,
         load_audited,
         train_more_references,
     )
@@ -585,22 +589,26 @@ def audit(
             device=_device(device),
             show=show,
         )
-        given = _paths(original_artifacts), _paths(retrained_artifacts)
-        exports, unable = counterparts(audited, *given, folder, say, rounding=rounding)
+        family = each_member(audited)
+        before = given_for(family, _paths(original_artifacts), "original")
+        oracles = given_for(family, _paths(retrained_artifacts), "retrained")
+        compared = []
+        for one, ours, theirs in zip(family, before, oracles, strict=True):
+            place = folder if one.member is None else folder / MEMBERS / one.member
+            exports, unable = counterparts(one, ours, theirs, place, say, rounding=rounding)
+            compared.append((replace(one, skipped=one.skipped | unable), exports))
         trained = train_more_references(
             audited, train_references, Path(work or folder), seed, say, show
         )
-        report = audit_all(
-            audited,
+        return audit_family(
+            compared,
             [*audited.references, *trained],
-            exports,
             attacks=attacks,
             relearn=relearn,
             seed=seed,
             say=say,
             show=show,
         )
-        return replace(report, skipped=report.skipped | unable)
 
 
 @settled

@@ -25,7 +25,7 @@ from unplug.sdk.drawing.inference import (
 from unplug.sdk.evidence.assurance import Limits, ask, decide, runnable
 from unplug.sdk.forgetting.tasks import train_age
 from unplug.sdk.forgetting.unlearning import ClosedForm, members_of, ranking
-from unplug.sdk.journey import replay, run
+from unplug.sdk.journey import audit, replay, run
 from unplug.sdk.learning.data import load_dataset, make_split
 from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import release
@@ -103,6 +103,19 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
     assert {held.name for held in decision.models} >= {name, Path(name).name}
     assert shipped == [name, f"{name}.json"] and f"| {name} |" in (first / "README.md").read_text()
     assert not any("design" in item for item in old.files)
+    report = read_json(first / "reports" / "audit.json")
+    roles = ("original", "unlearned", "retrained")
+    assert [model["name"] for model in report["models"]] == [
+        *roles,
+        *(f"{role}/members/{member.name}" for role in roles),
+    ]
+    assert report["models"][4]["sha256"] == member.checkpoint_sha256
+    given: dict[str, Any] = {"original": original, "rounding": False, "show": False}
+    seen = audit(
+        [first], personal, split.train[:2], retrained=tmp_path / "work-2" / "retrained", **given
+    )
+    files = [model.name for model in seen.models if model.role == "artifact"]
+    assert files == [Path(name).name, name]
     # the bundle is asked as a whole, by the family's checkpoint
     asked = ask([first], personal, checkpoints=[tmp_path / "work-1" / "unlearned"], show=False)
     assert [item.name for item in asked] == [f"1.unplug/{Path(name).name}", f"1.unplug/{name}"]
@@ -152,6 +165,7 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
         ("files", "it holds no exported file in members/"),
         ("own", f"members/{member.name} is not a member that its family lists"),
         ("reference", "its family does not list the model of its lineage"),
+        ("audit", f"its audit is about another members/{member.name} than its family lists"),
     ):
         shutil.copytree(first, broken)
         manifest = json.loads((broken / "manifest.json").read_text())
@@ -161,6 +175,10 @@ def test_all_members_ship_on_one_equality(tmp_path: Path) -> None:
             told[1 - place]["checkpoint_sha256"] = other
         elif edit == "reference":
             del told[place]
+        elif edit == "audit":
+            report = read_json(broken / "reports" / "audit.json")
+            report["models"][-2]["sha256"] = reference.checkpoint_sha256
+            write_json(broken / "reports" / "audit.json", report)
         else:
             shutil.rmtree(broken / "members")
             manifest["files"] = {

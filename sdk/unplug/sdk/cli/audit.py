@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 HEADS = {"artifact": "file"}
+WIDTH = 36
+"""Letters of a model's name."""
 OF_MODELS = (
     *("spec", "on_bad", "forget_file", "original", "references", "train_references", "fleet"),
     *("original_artifacts", "retrained_artifacts", "rounding", "others", "relearn", "base"),
@@ -147,6 +149,7 @@ def audit(
     **options: Any,
 ) -> Outcome:
     """Measure what MODELS (checkpoints, exported files or bundles) still remember of a forget set.
+    Of a family every member is compared with its own original.
 
     Attacks tell the forget set from unseen samples; the same numbers for the original and for the
     retrained model are compared with every one of the models'. Exported files are compared with the
@@ -213,7 +216,7 @@ def summary(report: AuditReport) -> Iterator[str]:
     """
     from unplug.sdk.evidence.auditing import EQUIVALENCE, NEVER_SAW, untested
 
-    before, oracle = (
+    beside = before, oracle = tuple(
         [model for model in report.models if model.role == role]
         for role in ("original", "retrained")
     )
@@ -221,12 +224,13 @@ def summary(report: AuditReport) -> Iterator[str]:
         model for model in report.models if model.role == "artifact"
     ]
     for model in judged or before:
-        shown = [*(item for item in before if item is not model), model, *oracle]
+        first, last = ([item for item in all_ if item.member == model.member] for all_ in beside)
+        shown = [*(item for item in first if item is not model), model, *last]
         stand_in = next(
-            (f"; retrained: models that {item.name}" for item in oracle if item.name == NEVER_SAW),
+            (f"; retrained: models that {item.name}" for item in last if item.name == NEVER_SAW),
             "",
         )
-        yield f"{plain(model.name, 26)}: what attacks see of the forget set (AUC){stand_in}"
+        yield f"{plain(model.name, WIDTH)}: what attacks see of the forget set (AUC){stand_in}"
         yield _attacks(model, shown, report.too_few)
     if judged and oracle:
         yield folded(
@@ -283,7 +287,7 @@ def _use(model: ModelAudit, report: AuditReport) -> dict[str, str]:
     from its checkpoint's.
     """
     test, forget = model.utility["test"], model.utility["forget"]
-    row = {"model": plain(model.name, 26)}
+    row = {"model": plain(model.name, WIDTH)}
     if test.accuracy is not None:
         row["test acc."] = f"{100 * test.accuracy.value:.1f} %"
     if test.mae is not None and forget.mae is not None:

@@ -22,12 +22,15 @@ from unplug.sdk.evidence.auditing import (
     Exports,
     audit,
     audit_use,
+    called,
     criticise,
     form_of,
     gather,
     make_exports,
+    merged,
     relearn_times,
 )
+from unplug.sdk.forgetting.unlearning import members_of
 from unplug.sdk.learning.data import load_dataset, parse_spec
 
 from .evidence import ReleaseEvidence
@@ -36,11 +39,16 @@ from .stage import Left, Stage
 from .stages_files import as_here, converters
 
 FOLDER = "counterparts"
+FILES_LATER = "they are made after the audit, and compared with the attacked checkpoint (parity)"
+"""Why a release attacks no file of a member of a family."""
 SWITCHED_OFF_HERE: tuple[Sequence[Exports], dict[str, str]] = ([], {"rounding": SWITCHED_OFF})
 
 
 class Audit(Stage):
-    """The models, and every file that runs here, by the same attacks."""
+    """The models, and every file that runs here, by the same attacks.
+
+    Of a family each member's checkpoints as well; its files are made later, and have their parity.
+    """
 
     gives = "audit"
     leaves = "audit.json"
@@ -56,7 +64,11 @@ class Audit(Stage):
         """All models and files, and which attacks are made."""
         config = material.config
         return {
-            "models": {name: item.sha256 for name, item in evidence.models.items()},
+            "models": {
+                called(role, name): item.sha256
+                for name in _family(evidence)
+                for role, item in _models(evidence, name).items()
+            },
             "references": [item.sha256 for item in evidence.references or ()],
             "artifacts": as_here(evidence.artifacts),
             "rounding": config.rounding,
@@ -71,20 +83,17 @@ class Audit(Stage):
     def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
         """The attacks on the sets of the split, then those that read more."""
         path = material.work / self.leaves
-        if not material.attacked:
-            self._used(material, evidence).save(path)
-            return Left(files=[path])
-        report = self._with_relearning(self._attacked(material, evidence), material, evidence)
-        started = time.perf_counter()
-        report = self._criticised(report, material, evidence)
-        took = seconds(time.perf_counter() - started)
-        material.say(f"audit: {took} of it for attacks beyond the sets of the split")
+        made = self._all_attacks if material.attacked else self._used
+        first, *others = [(name, made(material, evidence, name)) for name in _family(evidence)]
+        report = merged(first[1], {name: report for name, report in others if name is not None})
         report.save(path)
         return Left(files=[path])
 
-    def _used(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> AuditReport:
+    def _used(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, member: str | None
+    ) -> AuditReport:
         return audit_use(
-            _predictors(material, evidence.models),
+            _predictors(material, evidence, member),
             material.sets,
             material.split,
             edges=material.task.edges,
@@ -92,31 +101,46 @@ class Audit(Stage):
             seed=material.config.seed,
         )
 
-    def _attacked(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> AuditReport:
+    def _all_attacks(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, member: str | None
+    ) -> AuditReport:
+        report = self._attacked(material, evidence, member)
+        report = self._with_relearning(report, material, evidence)
+        started = time.perf_counter()
+        report = self._criticised(report, material, evidence, member)
+        took = seconds(time.perf_counter() - started)
+        material.say(f"audit: {took} of it for attacks beyond the sets of the split")
+        return report
+
+    def _attacked(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, member: str | None
+    ) -> AuditReport:
+        named: dict[str, Any] = {}
+        files: list[ArtifactPredictor] = []
+        unable: Mapping[str, str] = {"exported files": FILES_LATER}
+        if member is None:
+            exports, unable = evidence.counterparts or SWITCHED_OFF_HERE
+            named = {"fleet": material.fleet, "exports": exports}
+            files = _files(material, evidence)
         task = material.task
-        runnable = {row.file for row in evidence.parity.rows if row.status != "not_run"}
-        files = [
-            ArtifactPredictor(name=item.path.name, artifact=item, task=task)
-            for item in evidence.artifacts
-            if item.path.name in runnable
-        ]
-        references = [
-            CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task)
-            for item in evidence.references or ()
-        ]
-        exports, unable = evidence.counterparts or SWITCHED_OFF_HERE
+        families = (_own(item, member) for item in evidence.references or ())
         report = audit(
-            [*_predictors(material, evidence.models), *files],
+            [*_predictors(material, evidence, member), *files],
             material.sets,
             material.split,
             edges=task.edges,
             data=_data_facts(material),
-            references=references,
-            fleet=material.fleet,
-            exports=exports,
+            references=[
+                CheckpointPredictor(
+                    name=item.path.name, role="retrained", checkpoint=item, task=task
+                )
+                for item in families
+                if item is not None
+            ],
             exact=material.exact,
             seed=material.config.seed,
             show=material.show,
+            **named,
         )
         return replace(report, skipped={**report.skipped, **unable})
 
@@ -139,7 +163,11 @@ class Audit(Stage):
         return replace(report, models=models)
 
     def _criticised(
-        self, report: AuditReport, material: ReleaseMaterial, evidence: ReleaseEvidence
+        self,
+        report: AuditReport,
+        material: ReleaseMaterial,
+        evidence: ReleaseEvidence,
+        member: str | None,
     ) -> AuditReport:
         """The audit with the attacks that read more than its sets, on the checkpoints; of models of
         pictures alone.
@@ -151,8 +179,9 @@ class Audit(Stage):
         more = gather(sets, material.dataset, task, others=others)
         if "views" in more.missing:
             return report
-        named = _predictors(material, evidence.models)
-        return criticise(report, named, sets, more, fleet=material.fleet, seed=config.seed)
+        named = _predictors(material, evidence, member)
+        fleet = material.fleet if member is None else None
+        return criticise(report, named, sets, more, fleet=fleet, seed=config.seed)
 
     def load(
         self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
@@ -242,15 +271,40 @@ def _data_facts(material: ReleaseMaterial) -> dict[str, Any]:
     return {"spec": data.spec, "digest": data.digest, "samples": len(data)}
 
 
+def _own(model: Checkpoint, member: str | None) -> Checkpoint | None:
+    """A model itself, or a member of its family; None where it has no such member."""
+    return model if member is None else members_of(model).get(member)
+
+
+def _family(evidence: ReleaseEvidence) -> list[str | None]:
+    """None for the models themselves, then the name of each other member of their family."""
+    return [None, *members_of(evidence.original)]
+
+
+def _models(evidence: ReleaseEvidence, member: str | None) -> dict[str, Checkpoint]:
+    """The models by role, or one member of each."""
+    found = {role: _own(model, member) for role, model in evidence.models.items()}
+    return {role: model for role, model in found.items() if model is not None}
+
+
+def _files(material: ReleaseMaterial, evidence: ReleaseEvidence) -> list[ArtifactPredictor]:
+    runnable = {row.file for row in evidence.parity.rows if row.status != "not_run"}
+    return [
+        ArtifactPredictor(name=item.path.name, artifact=item, task=material.task)
+        for item in evidence.artifacts
+        if item.path.name in runnable
+    ]
+
+
 def _predictors(
-    material: ReleaseMaterial, models: Mapping[str, Checkpoint]
+    material: ReleaseMaterial, evidence: ReleaseEvidence, member: str | None
 ) -> list[CheckpointPredictor]:
     return [
         CheckpointPredictor(
-            name=role,
+            name=called(role, member),
             role=role,  # type: ignore[arg-type]  # one of the three
             checkpoint=item,
             task=material.task,
         )
-        for role, item in models.items()
+        for role, item in _models(evidence, member).items()
     ]

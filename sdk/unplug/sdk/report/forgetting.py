@@ -30,7 +30,7 @@ from .models import (
     main_audit,
     main_models,
     model_cell,
-    model_label,
+    short_label,
     why_no_attacks,
 )
 from .page import (
@@ -247,7 +247,7 @@ def _forest(
     name: str, number: int, models: Sequence[ModelAudit], band: tuple[float, ...]
 ) -> Figure:
     aucs = [(model, model.attacks[name].auc) for model in models if name in model.attacks]
-    rows = [ForestRow.of(plain(model_label(model), 24), model.role, auc) for model, auc in aucs]
+    rows = [ForestRow.of(short_label(model), model.role, auc) for model, auc in aucs]
     spoken = f"AUC of {_title(name)}: {'; '.join(f'{row.label} {row.value:.3f}' for row in rows)}."
     draw = partial(
         forest_svg,

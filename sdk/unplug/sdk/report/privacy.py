@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from unplug.core import NONE, count, counted, fixed, plain, signed, span
+from unplug.core import NONE, count, counted, fixed, signed, span
 from unplug.sdk.evidence.auditing import (
     Estimate,
     ModelAudit,
@@ -19,7 +19,7 @@ from unplug.sdk.evidence.auditing import (
 )
 
 from .inputs import Inputs
-from .models import all_models, excludes_zero, model_cell, model_label
+from .models import all_models, excludes_zero, model_cell, short_label
 from .page import (
     Cell,
     Chip,
@@ -99,9 +99,7 @@ def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
     if not places or not places[0][1].others:
         return None
     first = places[0][1]
-    rows = [
-        ForestRow.of(plain(model_label(model), 24), model.role, place) for model, place in places
-    ]
+    rows = [ForestRow.of(short_label(model), model.role, place) for model, place in places]
     draw = partial(
         strangers_svg,
         rows,

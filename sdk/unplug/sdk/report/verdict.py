@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from unplug.core import counted, fixed, milliseconds, percent, plain, signed, size, span
-from unplug.sdk.evidence.auditing import EQUIVALENCE, NEVER_SAW, Certification, Estimate, ModelAudit
+from unplug.sdk.evidence.auditing import NEVER_SAW, Certification, Estimate, ModelAudit
 from unplug.trust.bundle import ANEW, CERTIFIED, EXACT
 
 from .assurance import assurance_numbers, assurance_words
@@ -15,7 +15,7 @@ from .fronts import front_words
 from .inputs import Inputs
 from .labels import labels_numbers, labels_words
 from .latency import row_median
-from .models import excludes_zero, main_attack, main_audit, main_models
+from .models import all_models, excludes_zero, judge, main_attack, main_audit, main_models
 from .page import Chip, KeyNumber
 from .rounding import rounding_fact, rounding_rows
 from .schemas import ForgetStep
@@ -122,49 +122,6 @@ def _timed(inputs: Inputs) -> str:
     )
 
 
-def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
-    """The word: the worst of what the attacks say, by paired intervals against the oracle that hold
-    for all of them at once.
-
-    Forgotten means equivalent: every interval lies within `EQUIVALENCE` on both sides. Otherwise
-    one that excludes zero says that it failed, and one that does not says nothing. Use counts as
-    lost where the intervals of the test error before and after forgetting do not touch.
-
-    Args:
-        models: the models by role.
-        too_few: why the intervals leave out one side's people, or None.
-    """
-    if not models:
-        return "Not audited"
-    unlearned = models.get("unlearned")
-    gaps = [attack.gap for attack in unlearned.attacks.values()] if unlearned else []
-    if not gaps or any(gap is None or gap.low is None or gap.high is None for gap in gaps):
-        return "Not compared"
-    signs = [excludes_zero(gap) for gap in gaps]
-    within = all(max(abs(gap.low), abs(gap.high)) <= EQUIVALENCE for gap in gaps)  # type: ignore[union-attr, arg-type]
-    if too_few or (not within and not any(signs)):
-        return "Inconclusive (too few)"
-    if not within:
-        return "Not forgotten" if 1 in signs else "Over-forgotten"
-    original = models.get("original")
-    seen = original is None or any(
-        excludes_zero(attack.gap) == 1 for attack in original.attacks.values()
-    )
-    if not seen:
-        return "Inconclusive"
-    return "Forgotten, but less useful" if _use_lost(models) else "Forgotten"
-
-
-def _use_lost(models: Mapping[str, ModelAudit]) -> bool:
-    uses = [
-        models[role].utility.get("test") for role in ("original", "unlearned") if role in models
-    ]
-    if len(uses) < 2 or uses[0] is None or uses[1] is None:
-        return False
-    before, after = uses[0].error, uses[1].error
-    return before.high is not None and after.low is not None and after.low > before.high
-
-
 def verdict(inputs: Inputs) -> Verdict:
     """The head of the page, from the audit and the record of the forget step."""
     models = main_models(inputs)
@@ -198,6 +155,7 @@ def verdict(inputs: Inputs) -> Verdict:
             else _bound(models)
             if word.startswith("Forgotten")
             else "",
+            _whose(inputs, models),
             _utility(models),
             _cost(forget_step(inputs)),
             rounding_fact(inputs),
@@ -210,6 +168,19 @@ def verdict(inputs: Inputs) -> Verdict:
         lead=lead,
         sentence=_sentence(models),
         facts=tuple(facts),
+    )
+
+
+def _whose(inputs: Inputs, models: Mapping[str, ModelAudit]) -> str:
+    """The member of a family that the numbers are of."""
+    members = {model.member for model in all_models(inputs)}
+    if len(members) < 2:
+        return ""
+    shown = next(iter(models.values())).member
+    of = "the reference" if shown is None else f"the member {plain(shown, 40)}"
+    return (
+        f"A phone may hold any of the {len(members)} models of this family. The verdict is the "
+        f"worst of all; its numbers are those of {of}."
     )
 
 

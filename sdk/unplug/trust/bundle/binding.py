@@ -124,13 +124,20 @@ def _report_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
         read_json(bundle / "reports" / name, max_bytes=MAX_REPORT_BYTES)
         for name in ("audit.json", "release.json")
     )
-    models: dict[str, Any] = {model["role"]: model for model in audit["models"]}
+    first = [model for model in audit["models"] if model.get("member") is None]
+    models: dict[str, Any] = {model["role"]: model for model in first}
     for role, sha256 in (
         ("unlearned", manifest.lineage.checkpoint_sha256),
         ("original", manifest.lineage.original_sha256),
     ):
         if models[role]["sha256"] != sha256:
             yield f"its audit is about another {role} model than its lineage names"
+    family = _members(manifest)
+    for model in audit["models"]:
+        place = f"members/{model.get('member')}"
+        ours = model in first or model["role"] != "unlearned"
+        if not ours and family.get(place) != model["sha256"]:
+            yield f"its audit is about another {place} than its family lists"
     judged = {gate.name for gate in manifest.gates}
     if not models["unlearned"]["attacks"] and EXACT not in judged:
         yield "no attack was made on its model, and it was not held to equality either"

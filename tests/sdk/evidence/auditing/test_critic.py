@@ -177,6 +177,26 @@ def test_what_the_last_layer_reads_is_what_it_answers_from(world: World) -> None
     assert look_inside(torch.nn.Conv2d(3, 3, 1), world.sets) is None
 
 
+def test_the_last_layer_is_the_one_that_runs_last(world: World) -> None:
+    """A design over a network of others registers its head before their layers."""
+
+    class Over(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = torch.nn.Linear(5, 2)
+            self.trunk = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(5))
+            self.unused = torch.nn.Linear(5, 3)
+
+        def forward(self, image_BCHW: torch.Tensor) -> torch.Tensor:
+            answer: torch.Tensor = self.head(self.trunk(image_BCHW))
+            return answer
+
+    model = Over()
+    model(torch.zeros(1, 3, 32, 32))
+    result = look_inside(model, world.sets)
+    assert result.weight_KC.shape == (2, 5) and result.forget_FC.shape[1] == 5
+
+
 def shares(forget: float, retain: float, seed: int = 0) -> Any:
     """A model that knows so much of each set: members' phi is 3 higher, half of unseen ones are
     above 0.

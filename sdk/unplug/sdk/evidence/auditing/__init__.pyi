@@ -3,7 +3,6 @@ from .attack import Attack as Attack
 from .attack import Lacks as Lacks
 from .attack import Signals as Signals
 from .attack import inherent as inherent
-from .audit_files import audit_all as audit_all
 from .audit_files import counterparts as counterparts
 from .audit_files import load_audited as load_audited
 from .audit_files import relearn_times as relearn_times
@@ -28,6 +27,7 @@ from .audit_report import Threat as Threat
 from .audit_report import Utility as Utility
 from .audit_report import WorstSubject as WorstSubject
 from .audit_report import against as against
+from .audit_report import called as called
 from .audit_run import audit as audit
 from .audit_run import check_forget_size as check_forget_size
 from .certification import CertifyConfig as CertifyConfig
@@ -42,6 +42,10 @@ from .exports import form_of as form_of
 from .exports import make_exports as make_exports
 from .exports import not_run_here as not_run_here
 from .further import criticise as criticise
+from .members import audit_family as audit_family
+from .members import each_member as each_member
+from .members import given_for as given_for
+from .members import merged as merged
 from .people import person_rows as person_rows
 from .people import standing as standing
 from .pooled import Certification as Certification

@@ -12,11 +12,11 @@ import torch
 
 from unplug.core import ArtifactError, CheckpointError, InputError, progress, sha256_file
 from unplug.export import Artifact, digest_inputs, load_artifact
-from unplug.plugins import Checkpoint, load_checkpoint, weights_file
+from unplug.plugins import MEMBERS, Checkpoint, load_checkpoint, weights_file
 from unplug.sdk.drawing.conditions import real_inputs
 from unplug.sdk.evidence.fleet import References, load_references
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
-from unplug.sdk.forgetting.unlearning import check_oracle, forget, request_split
+from unplug.sdk.forgetting.unlearning import check_oracle, forget, members_of, request_split
 from unplug.sdk.learning.data import (
     Dataset,
     OnBad,
@@ -31,9 +31,9 @@ from unplug.sdk.learning.training import Sets, split_of
 from unplug.trust.bundle import artifact_paths
 
 from .attack import ATTACKS
-from .audit_report import SWITCHED_OFF, AuditReport, Relearning, Role
+from .audit_report import SWITCHED_OFF, AuditReport, Relearning, Role, called
 from .audit_run import audit, check_forget_size
-from .evidence import gather
+from .evidence import AuditEvidence
 from .exports import Exports, Form, Inputs, form_of, load_exports, make_exports, not_run_here
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
 from .relearning import Censored, forget_loss, relearn
@@ -53,6 +53,7 @@ class AuditedModels:
         fleet: references that left people out, where they are given.
         others: other pictures of the same people, where they are given.
         skipped: results that cannot be shown, each with the reason.
+        member: the member of a family that all of it is of; None of a reference, or of no family.
     """
 
     original: Checkpoint
@@ -68,6 +69,13 @@ class AuditedModels:
     fleet: References | None
     others: Dataset | None
     skipped: dict[str, str]
+    member: str | None = None
+
+    @property
+    def known(self) -> set[str]:
+        """Weights of what is audited, or compared with."""
+        models = (self.original, *self.unlearned.values(), self.retrained)
+        return {model.sha256 for model in models if model is not None}
 
 
 def load_audited(
@@ -95,10 +103,10 @@ def load_audited(
     for name in attacks or ():
         ATTACKS.get(name)
     checkpoints = {
-        path: load_checkpoint(path) for path in models if (path / "config.json").is_file()
+        path: _whole(load_checkpoint(path)) for path in models if (path / "config.json").is_file()
     }
-    files = artifact_paths([path for path in models if path not in checkpoints])
-    before = load_checkpoint(original or _original_path(checkpoints.values()))
+    files = artifact_paths([path for path in models if path not in checkpoints], members=True)
+    before = _whole(load_checkpoint(original or _original_path(checkpoints.values())))
     task = task_of(before, device=device, base=base)
     if isinstance(data, str):
         size, record = task.image_size, before.record
@@ -113,13 +121,15 @@ def load_audited(
     check_forget_size(len(split.forget), exact=fleet is not None)
     unlearned = _unlearned(checkpoints.values(), before, split, data)
     kind = before.model_type
-    oracle = None if retrained is None else load_checkpoint(retrained, expect=kind)
-    trained = [load_checkpoint(path, expect=kind) for path in references]
+    oracle = None if retrained is None else _whole(load_checkpoint(retrained, expect=kind))
+    trained = [_whole(load_checkpoint(path, expect=kind)) for path in references]
     for model in (oracle, *trained):
         if model is not None:
             check_oracle(model, split, task.recipe)
             task.check_twin(model)
-    known = {model.sha256 for model in (before, *unlearned.values(), oracle) if model is not None}
+    models_of = [model for model in (before, *unlearned.values(), oracle) if model is not None]
+    families = [(model, *members_of(model).values()) for model in models_of]
+    known = {model.sha256 for family in families for model in family}
     artifacts = [load_artifact(path) for path in files]
     skipped = _checked_artifacts(artifacts, known if checkpoints else None)
     _check_references(trained, known)
@@ -229,15 +239,31 @@ def audit_all(
     references: Sequence[Checkpoint],
     exports: Sequence[Exports],
     *,
+    sets: Sets,
+    evidence: AuditEvidence,
+    exact: bool,
     attacks: Sequence[str] | None,
     relearn: bool,
     seed: int,
     say: Say,
     show: bool,
 ) -> AuditReport:
-    """The audit of all that is loaded, against references that are given or trained."""
+    """The audit of all that is loaded, against references that are given or trained.
+
+    Args:
+        audited: the models and the request.
+        references: models for RMIA and LiRA.
+        exports: the files that its own are compared with.
+        sets: the sets of the request, on the device.
+        evidence: further sets that attacks read.
+        exact: see `audit`.
+        attacks: names; None takes all that can run.
+        relearn: measure how soon each model learns the forget set again.
+        seed: the seed of the resampling.
+        say: told of each long step.
+        show: progress bars.
+    """
     task, dataset = audited.task, audited.dataset
-    sets = task.sets(dataset, audited.split, audited.device, show=show)
     report = audit(
         _predictors(audited),
         sets,
@@ -248,16 +274,16 @@ def audit_all(
         fleet=audited.fleet,
         attacks=attacks,
         exports=exports,
-        evidence=gather(sets, dataset, task, others=audited.others),
+        evidence=evidence,
+        exact=exact,
         seed=seed,
         show=show,
     )
     report = replace(report, skipped=report.skipped | audited.skipped)
     if not relearn:
         return report
-    models = audited.unlearned | (
-        {} if audited.retrained is None else {"retrained": audited.retrained}
-    )
+    oracle, name = audited.retrained, called("retrained", audited.member)
+    models = audited.unlearned | ({} if oracle is None else {name: oracle})
     say(f"relearning the forget set, three runs each of {', '.join(models) or 'no model'} ...")
     times = relearn_times(audited.original, models, sets, task, seed, show=show)
     rows = (replace(model, relearning=times.get(model.name)) for model in report.models)
@@ -270,15 +296,18 @@ def _predictor(name: str, role: Role, model: Checkpoint, task: StoredTask) -> Ch
 
 def _predictors(audited: AuditedModels) -> list[Predictor]:
     """All models that can be asked here: checkpoints first."""
-    task = audited.task
-    predictors: list[Predictor] = [_predictor("original", "original", audited.original, task)]
+    task, member = audited.task, audited.member
+    name = called("original", member)
+    predictors: list[Predictor] = [_predictor(name, "original", audited.original, task)]
     predictors += [
         _predictor(name, "unlearned", model, task) for name, model in audited.unlearned.items()
     ]
     if audited.retrained is not None:
-        predictors.append(_predictor("retrained", "retrained", audited.retrained, task))
+        name = called("retrained", member)
+        predictors.append(_predictor(name, "retrained", audited.retrained, task))
+    place = "" if member is None else f"{MEMBERS}/{member}/"
     return predictors + [
-        ArtifactPredictor(name=file.path.name, artifact=file, task=task)
+        ArtifactPredictor(name=f"{place}{file.path.name}", artifact=file, task=task)
         for file in audited.artifacts
         if file.card.file not in audited.skipped
     ]
@@ -318,6 +347,14 @@ def relearn_times(
                 passes=took.passes, mean=mean, target_loss=target, reason=reason
             )
     return times
+
+
+def _whole(checkpoint: Checkpoint) -> Checkpoint:
+    """Refuses a member of a family by itself: only its family tells what it was made from."""
+    if "member" in (checkpoint.record.get("design") or {}):
+        why, fix = "it is a member: its family is audited as a whole", "Give the family's folder"
+        raise CheckpointError(str(checkpoint.path), why, fix)
+    return checkpoint
 
 
 def _unlearned(

@@ -46,6 +46,17 @@ counts as equal to it.
 NEVER_SAW = "never saw them"
 """Name of a `FleetPredictor`."""
 
+
+def called(name: str, member: str | None) -> str:
+    """The name of a model in a report; of a member of a family with the member's in it.
+
+    Example:
+        >>> called("unlearned", None), called("unlearned", "nano")
+        ('unlearned', 'unlearned/members/nano')
+    """
+    return name if member is None else f"{name}/members/{member}"
+
+
 Against = Literal["equal", "above", "below", "open"]
 
 
@@ -244,6 +255,7 @@ class ModelAudit:
         vulnerable: those whom models remember most; null without a fleet.
         further: attacks of a release that read more than the sets of the split, with intervals that
             hold for all of *these* at once; they are held to no equivalence.
+        member: the member of a family that it is of; null of a reference, and of what stands alone.
     """
 
     name: str
@@ -262,6 +274,7 @@ class ModelAudit:
     usage: Usage | None = None
     vulnerable: Vulnerable | None = None
     further: dict[str, AttackResult] = field(default_factory=dict)
+    member: str | None = None
 
     def published(self) -> ModelAudit:
         """The record without scores of samples, use on the sets that forgetting changed, and single

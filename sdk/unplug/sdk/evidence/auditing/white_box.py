@@ -23,18 +23,18 @@ def look_inside(model: nn.Module, sets: Sets) -> Inside | None:
         model: a model on the device of the sets, in any mode.
         sets: the sets of the request.
     """
-    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    if not layers:
-        return None
     parts = (sets.forget, sets.test, sets.validation)
-    forget, unseen, population = read = [_read(model, layers[-1], part) for part in parts]
+    head = _last(model, sets.forget)
+    if head is None:
+        return None
+    forget, unseen, population = read = [_read(model, head, part) for part in parts]
     # A layer that runs more than once a sample gives other numbers of rows.
     if [len(rows) for rows in read] != [len(part) for part in parts] or len(
         {rows.shape[1] for rows in read}
     ) > 1:
         return None
-    weight_KC = layers[-1].weight.detach().double().cpu().numpy()
-    bias = layers[-1].bias
+    weight_KC = head.weight.detach().double().cpu().numpy()
+    bias = head.bias
     bias_K = np.zeros(len(weight_KC)) if bias is None else bias.detach().double().cpu().numpy()
     return Inside(
         forget_FC=forget,
@@ -43,6 +43,25 @@ def look_inside(model: nn.Module, sets: Sets) -> Inside | None:
         weight_KC=weight_KC,
         bias_K=bias_K,
     )
+
+
+@torch.no_grad()
+def _last(model: nn.Module, data: SampleSet) -> nn.Linear | None:
+    """The linear layer that runs last, wherever it stands: over a network of others it is
+    registered before theirs.
+    """
+    ran: list[nn.Linear] = []
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    handles = [layer.register_forward_pre_hook(lambda at, _: ran.append(at)) for layer in layers]
+    was_training = model.training
+    try:
+        model.eval()
+        model(*next(iter(data.in_order(1))).inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+        model.train(was_training)
+    return ran[-1] if ran else None
 
 
 @torch.no_grad()

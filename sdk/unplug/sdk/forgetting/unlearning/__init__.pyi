@@ -21,6 +21,7 @@ from .designs.adopting import adopt_trunk as adopt_trunk
 from .designs.closed_form import ClosedForm as ClosedForm
 from .designs.closed_form import HeadSums as HeadSums
 from .designs.closed_form import device_head as device_head
+from .designs.family import check_members as check_members
 from .designs.family import members_of as members_of
 from .designs.family import ranking as ranking
 from .designs.shards import Shards as Shards

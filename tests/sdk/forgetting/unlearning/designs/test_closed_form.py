@@ -16,6 +16,7 @@ from unplug.core import DataError, InputError, read_json
 from unplug.plugins import AgePredictor, AgeTrunk, load_checkpoint, save_checkpoint
 from unplug.sdk.drawing.inference import load_head
 from unplug.sdk.forgetting.unlearning import ClosedForm, build_design, device_head
+from unplug.sdk.forgetting.unlearning.designs import trunk as designs_trunk
 from unplug.sdk.forgetting.unlearning.designs.closed_form import HeadSums, contribution
 from unplug.sdk.forgetting.unlearning.designs.trunk import check_apart
 from unplug.sdk.learning.data import Dataset, load_dataset
@@ -99,14 +100,28 @@ def test_a_model_of_before_reads_features_alone(tmp_path: Path) -> None:
     assert opened.own is None and opened.answer_channels == 0
 
 
-def test_too_few_features_for_the_answer(personal: Dataset, closed: World, tmp_path: Path) -> None:
+def test_too_few_features_for_the_answer(
+    personal: Dataset,
+    consented: Dataset,
+    closed: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over a trunk that is there, and before one is trained: by the borders of its recipe too."""
+    monkeypatch.setattr(designs_trunk, "train_pictures", lambda *_, **__: pytest.fail("it trained"))
     trunk = load_checkpoint(closed.original.path.with_name(TRUNK))
-    how: Any = {"trunk": trunk, "device": CPU, "show": False}
-    with pytest.raises(InputError, match="the trunk's own answer takes 13 of them"):
-        ClosedForm(random_features=13).train(
-            personal, closed.split, RECIPE, tmp_path / "age", **how
-        )
-    assert not (tmp_path / "age").exists()
+    four = replace(RECIPE, edges=(0.0, 10.0, 20.0, 40.0, 100.0))
+    for count, recipe, over in (
+        (13, RECIPE, {"trunk": trunk}),
+        (13, RECIPE, {"trunk_data": consented}),
+        (4, four, {"trunk_data": consented}),
+    ):
+        how: Any = {"device": CPU, "show": False, **over}
+        with pytest.raises(InputError, match=f"own answer takes {count} of them. Give `random_f"):
+            ClosedForm(random_features=count).train(
+                personal, closed.split, recipe, tmp_path / "age", **how
+            )
+        assert list(tmp_path.iterdir()) == []
 
 
 def pixels(world: World, ids: Sequence[str]) -> Tensor:

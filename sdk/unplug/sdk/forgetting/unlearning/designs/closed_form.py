@@ -126,9 +126,9 @@ class ClosedForm(OverTrunk[HeadSums]):
         """D, the number of random features, as it was set."""
         return self.random_features
 
-    def check_over(self, model: PictureModel) -> None:
+    def check_answers(self, answers: int) -> None:
         """Refuses features that the trunk's own answer would fill."""
-        if (answers := model.answer_channels) >= self.random_features:
+        if answers >= self.random_features:
             why = f"the trunk's own answer takes {answers} of them"
             fix = f"Give `random_features` of {answers + 1} or more"
             raise InputError(f"{self.name} random_features={self.random_features}", why, fix)

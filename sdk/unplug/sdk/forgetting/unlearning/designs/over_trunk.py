@@ -170,9 +170,9 @@ class OverTrunk(ABC, Generic[K]):
         something does not fit.
         """
 
-    def check_over(self, model: PictureModel) -> None:
-        """Refuses a trunk that this design cannot stand on, with `InputError`, before any picture
-        is read.
+    def check_answers(self, answers: int) -> None:
+        """Refuses a trunk with so many numbers in its own answer, with `InputError`, before it is
+        trained or reads a picture.
         """
 
     def work(self, kept: K, gone: Sequence[str]) -> tuple[int, int]:
@@ -220,7 +220,7 @@ class OverTrunk(ABC, Generic[K]):
             show: progress bars.
 
         Raises:
-            InputError: neither a trunk nor data for one; see `check_over` as well.
+            InputError: neither a trunk nor data for one; see `check_answers` as well.
             CheckpointError: the trunk is neither, or has no record.
             DataError: somebody is in both sets of data, other data than the trunk's, a sample
                 without an age, or with a label that the trunk never had.
@@ -243,6 +243,7 @@ class OverTrunk(ABC, Generic[K]):
                 recipe,
                 out,
                 kind=kind,
+                check=self.check_answers,
                 seed=seed,
                 restart=restart,
                 **how,
@@ -317,7 +318,7 @@ class OverTrunk(ABC, Generic[K]):
         device = unfinished.device
         over = [_over(kind, item, trunk_data, self.width).to(device) for item in trunks]
         for model in over:
-            self.check_over(model)
+            self.check_answers(model.answer_channels)
         if len(trunks) == 1:
             known = consented(over[0], trunks[0], trunk_data, unfinished, show=show)
             return trunks[0], over[0], *self._begun(over[0], trunks[0], known, seed), {}

@@ -7,7 +7,7 @@ Shapes: N samples, C pooled channels.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from torch.nn.functional import one_hot
 from unplug.core import CheckpointError, DataError, InputError, progress
 from unplug.plugins import AgePredictor, Checkpoint, Classifier, PictureModel
 from unplug.sdk.forgetting.tasks import GroupTask, soft_groups, train_pictures
-from unplug.sdk.learning.data import Dataset, load_again, make_split, opened_again
+from unplug.sdk.learning.data import Dataset, fitting, load_again, make_split, opened_again
 from unplug.sdk.learning.training import ImageSet, Recipe, split_of, to_class_tensors, to_tensors
 
 from .unfinished import Unfinished
@@ -119,6 +119,7 @@ def ready_trunk(
     out: Path,
     *,
     kind: type[GroupTask],
+    check: Callable[[int], None],
     seed: int,
     device: torch.device,
     restart: bool,
@@ -127,7 +128,8 @@ def ready_trunk(
     """The trunk and its data, loaded or trained where they are not given, and checked to be apart
     from `personal`.
 
-    A trunk that is trained here goes into ``NAME-trunk`` next to `out`. See `OverTrunk.train`.
+    A trunk that is trained here goes into ``NAME-trunk`` next to `out`, if `check` takes how many
+    numbers its answer will have. See `OverTrunk.train`.
     """
     if trunk is None and trunk_data is None:
         why = "it needs a trunk that never saw personal data"
@@ -148,6 +150,8 @@ def ready_trunk(
         check_apart(personal, load_again(seen["spec"], side, {"data": seen}, show=show))
     if trunk is None:
         split = make_split(trunk_data, seed=seed, validation=0.1, test=0.1)
+        task = kind.of_data(recipe, trunk_data, fitting(split, trunk_data, show=False))
+        check(len(task.edges) - 1)
         place = out.with_name(f"{out.name}-trunk")
         how: Any = {"device": device, "restart": restart, "show": show}
         trunk = train_pictures(
@@ -367,7 +371,8 @@ def check_apart(personal: Dataset, consented: Dataset) -> None:
         )
         if people := sorted(ours & known):
             why = f"{len(people)} of the people are in it too (first: {people[0]})"
-            raise DataError("trunk's data", why, fix)
+            other = "; if they are others, give them other names in one of the two"
+            raise DataError("trunk's data", why, f"{fix}{other}")
 
 
 def _digest(dataset: Dataset, position: int) -> bytes:

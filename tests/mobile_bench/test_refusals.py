@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from unplug.export import RUNTIMES, Artifact, Placement, checkpoint_artifact
 from unplug.mobile_bench import BenchReport, Plan, at_fault, bench_artifacts, compare_reports
 from unplug.mobile_bench.devices.bench_device import State
 from unplug.mobile_bench.devices.host_child import pending_ms, time_runs
-from unplug.mobile_bench.parity import ParityWatch
+from unplug.mobile_bench.parity import ParityWatch, judge
 from unplug.mobile_bench.validity import refusals
 
 from .conftest import OnFake
@@ -184,6 +185,15 @@ def test_a_first_run_that_is_wrong_and_a_sample_that_always_is() -> None:
         watch.look(1, {"y": np.full((1, 1), 2.0)})
     kept = sorted((sample, float(outputs["y"][0, 0])) for sample, outputs in watch.kept())
     assert kept == [(0, 1.0), (0, 7.0), (1, 2.0)]
+
+
+def test_a_small_answer_is_as_far_off_here_as_in_a_parity_report() -> None:
+    """By hand: rms .05 under a peak of 50 is 60 dB, whatever the sample itself answers."""
+    card = SimpleNamespace(checkpoint_sha256="a", precision="fp32")
+    job: Any = SimpleNamespace(artifact=SimpleNamespace(card=card), reference=None, delegate="cpu")
+    wanted = {"years": np.array([[50.0], [2.0]])}
+    found = judge(job, wanted, [(1, {"years": np.array([[2.05]])})])
+    assert found.parity_db == pytest.approx(60.0)
 
 
 def test_every_run_is_watched_warm_ups_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

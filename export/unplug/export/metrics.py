@@ -29,17 +29,22 @@ class Difference:
     reason: str | None = None
 
 
-def psnr_db(reference: Array, output: Array) -> float:
+def psnr_db(reference: Array, output: Array, peak: float | None = None) -> float:
     """Peak signal-to-noise ratio: 20 log10(max|reference| / rms(output - reference)), in dB.
 
     Infinite for equal arrays, minus infinite for a reference of zeros that is missed.
+
+    Args:
+        reference, output: arrays of one shape.
+        peak: max|reference| of all samples, where these are some of them.
 
     Example:
         >>> psnr_db(np.array([0.0, 10.0]), np.array([1.0, 11.0]))
         20.0
     """
     wanted, got = np.asarray(reference, np.float64), np.asarray(output, np.float64)
-    noise, peak = math.sqrt(float(np.mean((got - wanted) ** 2))), float(np.max(np.abs(wanted)))
+    noise = math.sqrt(float(np.mean((got - wanted) ** 2)))
+    peak = float(np.max(np.abs(wanted))) if peak is None else peak
     if noise == 0.0:
         return math.inf
     return 20.0 * math.log10(peak / noise) if peak > 0.0 else -math.inf
@@ -61,16 +66,16 @@ def _incomparable(reason: str) -> Difference:
     return Difference(exact=False, psnr_db=None, max_abs_error=None, cosine=None, reason=reason)
 
 
-def compare(reference: Array, output: Array) -> Difference:
-    """All measures of one output; a wrong shape or a value that is not finite is a reason, not a
-    number.
+def compare(reference: Array, output: Array, peak: float | None = None) -> Difference:
+    """All measures of one output, see `psnr_db`; a wrong shape or a value that is not finite is a
+    reason, not a number.
     """
     if reference.shape != output.shape:
         return _incomparable(f"shape {output.shape} where the reference has {reference.shape}")
     for name, array in (("output", output), ("reference", reference)):
         if not np.isfinite(array).all():
             return _incomparable(f"the {name} holds NaN or infinity")
-    ratio = psnr_db(reference, output)
+    ratio = psnr_db(reference, output, peak)
     error = float(
         np.max(np.abs(np.asarray(output, np.float64) - np.asarray(reference, np.float64)))
     )

@@ -69,8 +69,13 @@ def judge(
         wanted: name to what the outputs should be, N samples.
         outputs: sample and outputs of runs.
     """
+    # one peak for all samples, as `unplug.export.measure_parity` has it
+    peaks = {name: float(np.max(np.abs(array))) for name, array in wanted.items()}
     compared = [
-        {name: compare(wanted[name][sample : sample + 1], array) for name, array in arrays.items()}
+        {
+            name: compare(wanted[name][sample : sample + 1], array, peaks[name])
+            for name, array in arrays.items()
+        }
         for sample, arrays in outputs
     ]
     ratios = [

@@ -281,7 +281,7 @@ def load_checkpoint(
     Example:
         >>> load_checkpoint("/nowhere")
         Traceback (most recent call last):
-        unplug.core.errors.CheckpointError: /nowhere: no such folder. Give the folder that `unplug train` wrote.
+        unplug.core.errors.CheckpointError: /nowhere: no such folder. Give the folder of a checkpoint.
     """
     folder = Path(path)
     model_type, config = read_config(folder, expect=VIEWS[view] if view else expect)
@@ -516,9 +516,7 @@ def _check_files(folder: Path, weights: Path) -> None:
             str(folder), "this is a pickle, which can run code", "Convert it to safetensors first"
         )
     if not folder.is_dir():
-        raise CheckpointError(
-            str(folder), "no such folder", "Give the folder that `unplug train` wrote"
-        )
+        raise CheckpointError(str(folder), "no such folder", "Give the folder of a checkpoint")
     check_content(weights, CheckpointError, text=weights.suffix == ".json")  # an index of shards
     if not weights.is_file():
         pickles = [file.name for file in folder.iterdir() if file.suffix in PICKLE_SUFFIXES]
@@ -531,7 +529,7 @@ def _check_files(folder: Path, weights: Path) -> None:
     weight_shards(weights)  # finds all of them, or raises
     if not (folder / "config.json").is_file():
         raise CheckpointError(
-            str(folder), "it holds no config.json", "Give the folder that `unplug train` wrote"
+            str(folder), "it holds no config.json", "Give the folder of a checkpoint"
         )
 
 

@@ -125,7 +125,8 @@ def adopt(
             raise InputError("--trunk", "it is not said who trained the network", fix)
         side = {name: recipe[name] for name in ("image_size",) if name in recipe}
         more: Any = {"features": features or "", "answer": answer, "trained_on": trained_on}
-        return _trunk_told(journey.adopt_trunk(factory, spec, **more, **side, **shared), out)
+        done = journey.adopt_trunk(factory, spec, **more, **side, **shared)
+        return _trunk_told(done, features or "its output", out)
     if features or answer or trained_on:
         raise InputError("--features, --answer, --trained-on", "a trunk has them", "Add --trunk")
     split = None if split_file is None else load_split(split_file)
@@ -134,9 +135,9 @@ def adopt(
     return _told(done, factory, out)
 
 
-def _trunk_told(done: Checkpoint, out: Path) -> Outcome:
+def _trunk_told(done: Checkpoint, features: str, out: Path) -> Outcome:
     notes = done.record["adopted"]["notes"]
-    lines = [f"saved {out}: a trunk of {done.model.channels} features"]
+    lines = [f"saved {out}: a trunk of {done.model.channels} features, from {features}"]
     value = {"out": str(out), "sha256": done.sha256, "features": done.model.channels}
     lines += [f"note: {note}" for note in notes]
     return Outcome(value=value | {"notes": notes}, text="\n".join(lines))

@@ -28,10 +28,10 @@ from unplug.sdk.evidence.fleet import (
     job_fingerprint,
     pack,
     read_result,
+    revive,
     run_jobs,
     write_result,
 )
-from unplug.sdk.evidence.fleet.backend import revive
 from unplug.sdk.evidence.fleet.job import resolve
 from unplug.sdk.learning.training import ImageSet, Recipe, Task, fit_new, new_model
 

@@ -18,6 +18,7 @@ from .comparison import compare_reports as compare_reports
 from .comparison import latency_ratio as latency_ratio
 from .devices import DEVICES as DEVICES
 from .devices.bench_device import Plan as Plan
+from .estimate.devices import device_slug as device_slug
 from .estimate.estimate_report import LABEL as LABEL
 from .estimate.estimate_report import EstimateReport as EstimateReport
 from .estimate.estimate_report import HeldOut as HeldOut

@@ -131,7 +131,7 @@ def search(
     out: Place,
     task: Literal["age", "classes"] = "age",
     order: SearchOrder | None = None,
-    on: TimedOn | None = None,
+    on: Sequence[TimedOn] = (),
     on_bad: OnBad = "error",
     seed: int = 0,
     device: str = "auto",
@@ -139,7 +139,7 @@ def search(
     show: bool = True,
     say: Callable[[str], None] | None = None,
     **recipe: Any,
-) -> Front:
+) -> list[Front]:
     """Finds the sizes that err least within some milliseconds on a device, and compares them
     with the sizes made by hand and with a random search of equal cost, on people whom it never saw.
 
@@ -150,14 +150,15 @@ def search(
         out: the folder of the front; an unfinished search there is continued.
         task: "age", or "classes".
         order: budgets and effort; None takes `unplug.sdk.searching.SearchOrder()`.
-        on: the device that the milliseconds are of; None is this machine.
+        on: the devices that the milliseconds are of (default: this machine). Of several each has a
+            front of its own in ``OUT/NAME``, from one set of trainings.
         on_bad: how the data were loaded.
         restart: drop an unfinished search.
         say: told what is done.
         recipe: fields of `unplug.sdk.learning.training.Recipe` but its size.
 
     Returns:
-        The front, as it is in ``front.json``.
+        A front a device, as it is in ``front.json``.
 
     Raises:
         InputError, TrainingError, DataError, OutputError: see `unplug.sdk.searching.search`.
@@ -173,7 +174,7 @@ def search(
         split,
         Path(out),
         order or SearchOrder(),
-        on or TimedOn(),
+        list(on) or [TimedOn()],
         chosen,
         on_bad=on_bad,
         seed=seed,

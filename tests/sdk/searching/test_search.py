@@ -43,13 +43,13 @@ def test_a_killed_search_goes_on_to_a_front_of_what_was_found(
         raise KeyboardInterrupt
 
     said = list[str]()
-    how: Any = {"out": tmp_path / "front", "order": ORDER, "on": PIXEL, "say": said.append}
+    how: Any = {"out": tmp_path / "front", "order": ORDER, "on": [PIXEL], "say": said.append}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(searching, "milliseconds_of", killed)
         journey.search(*faces, **how, **RECIPE)
     trials = tmp_path / ".front.training" / "trials"
-    before = {path.name: path.stat().st_mtime_ns for path in trials.iterdir()}
-    front = journey.search(*faces, **how, **RECIPE)
+    before = {path.name: path.stat().st_mtime_ns for path in trials.glob("*.safetensors")}
+    (front,) = journey.search(*faces, **how, **RECIPE)
     assert not trials.exists()
     assert front.cost.trained == len(before)
 
@@ -88,7 +88,7 @@ def test_what_no_size_takes_is_refused_before_a_training(
     for at in (1e-6, 9000.0):
         with pytest.raises(InputError, match=r"drawn sizes takes .* they take .* ms"):
             order = replace(ORDER, at=(at,))
-            journey.search(*faces, out=tmp_path / "front", order=order, on=PIXEL, **RECIPE)
+            journey.search(*faces, out=tmp_path / "front", order=order, on=[PIXEL], **RECIPE)
         assert not [*tmp_path.rglob("*.safetensors")]
     with pytest.raises(InputError, match="no milliseconds above 0"):
         SearchOrder(at=(0.0, 1.0))
@@ -143,3 +143,18 @@ def test_whoever_is_beaten_in_both_is_not_best() -> None:
         ]
     )
     assert [point.best for point in points] == [True, True, False, True]
+
+
+@pytest.mark.long
+def test_several_devices_share_their_trainings(
+    faces: tuple[Dataset, Split], tmp_path: Path
+) -> None:
+    order, recipe = replace(ORDER, candidates=1, seeds=1), RECIPE | {"epochs": 1}
+    both = [TimedOn(on="Google Pixel 3"), TimedOn(on="pixel-2")]
+    fronts = journey.search(*faces, out=tmp_path / "out", order=order, on=both, **recipe)
+    assert [front.device for front in fronts] == ["pixel-3", "pixel-2"]
+    for front in fronts:
+        assert Front.load(tmp_path / "out" / front.device) == front
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".out")] == []
+    with pytest.raises(InputError, match="given twice"):
+        journey.search(*faces, out=tmp_path / "x", order=order, on=[PIXEL, PIXEL], **recipe)

@@ -34,13 +34,20 @@ if TYPE_CHECKING:
         "unplug.sdk.searching:SearchOrder unplug.sdk.searching:TimedOn "
         "unplug.sdk.learning.training:Recipe"
     ),
-    skip=("size", "edges", *FINE),
+    skip=("size", "edges", "on", *FINE),
 )
 @click.argument("task", type=click.Choice(["age", "classes"]))
 @click.option(
     "--quick",
     is_flag=True,
     help="Short: 3 candidates a budget, 6 epochs, 1 seed, 2,000 pictures. Other options replace it.",
+)
+@click.option(
+    "--on",
+    "devices",
+    metavar="DEVICE",
+    multiple=True,
+    help="Short name (default: host, this machine). Once a device; each has a front.",
 )
 @restart_option("an unfinished search")
 @split_file_option
@@ -58,6 +65,7 @@ def search(
     validation: float,
     test: float,
     quick: bool,
+    devices: tuple[str, ...],
     restart: bool,
     common: Common,
     **options: Any,
@@ -81,20 +89,24 @@ def search(
     split = split_of_options(
         dataset, split_file, seed=common.seed, validation=validation, test=test
     )
-    front = journey.search(
+    known = given(TimedOn, options)
+    fronts = journey.search(
         dataset,
         split,
         out=out,
         task=task,  # type: ignore[arg-type]
         order=order,
-        on=TimedOn(**given(TimedOn, options)),
+        on=[TimedOn(**known | {"on": name}) for name in devices] or [TimedOn(**known)],
         on_bad=on_bad,
         restart=restart,
         **common.shared,
         say=common.say,
         **recipe,
     )
-    return Outcome(value=asdict(front), text="\n".join(text_of(front, out)))
+    places = [out] if len(fronts) == 1 else [out / front.device for front in fronts]
+    lines = [line for pair in zip(fronts, places, strict=True) for line in text_of(*pair)]
+    values = [asdict(front) for front in fronts]
+    return Outcome(value=values[0] if len(values) == 1 else values, text="\n".join(lines))
 
 
 def text_of(front: Front, out: Path) -> list[str]:

@@ -15,6 +15,7 @@ import torch
 from scipy.stats import kendalltau
 
 from unplug.core import (
+    InputError,
     TrainingError,
     atomic_dir,
     counted,
@@ -22,10 +23,11 @@ from unplug.core import (
     one_writer,
     versions,
 )
-from unplug.sdk.evidence.fleet import Result, backend_for, read_result, run_jobs
+from unplug.mobile_bench import device_slug
+from unplug.sdk.evidence.fleet import Result, backend_for, read_result, revive, run_jobs
 from unplug.sdk.forgetting.tasks import TASKS, GroupTask
 from unplug.sdk.learning.data import Dataset, OnBad, Split, fitting, save_split
-from unplug.sdk.learning.training import Recipe, training_place
+from unplug.sdk.learning.training import Recipe, training_dir, training_place
 
 from .finalists import Finalist, Found, milliseconds_of, points_of, save_models
 from .front import FRONT_FILE, Front, FrontCost, FrontPoint, with_best
@@ -41,10 +43,10 @@ OURS, FILES = ("at-*", "files"), "files"
 class Trainer:
     """Trains what is asked for, once: what a killed search had trained is read."""
 
-    def __init__(self, order: SearchOrder, world: World, work: Path, on_bad: OnBad, show: bool):
-        split, self._device = work / "split.json", world.sets.train.device
+    def __init__(self, order: SearchOrder, world: World, folder: Path, on_bad: OnBad, show: bool):
+        split, self._device = folder / "split.json", world.sets.train.device
         save_split(world.split, split)
-        self._order, self._folder, self._show = order, work / "trials", show
+        self.order, self.world, self._folder, self._show = order, world, folder, show
         self._context = context(world, split, on_bad)
         self._facts = json_sha256([world.dataset.digest, world.split.sha256, torch.__version__])
         self.done: dict[Trial, Result] = {}
@@ -56,13 +58,16 @@ class Trainer:
             [one.job for one in new],
             self._context,
             self._folder,
-            backend=self._order.backend or backend_for(self._device),
-            workers=self._order.workers,
+            backend=self.order.backend or backend_for(self._device),
+            workers=self.order.workers,
             show=self._show,
             fingerprint=self._facts,
-            cluster=self._order.cluster,
+            cluster=self.order.cluster,
         ).check("trainings", len(new))
         self.done |= {one: read_result(self._folder, one.job.name) for one in new}
+        for refusal in (self.done[one].refused for one in new):
+            if refusal is not None and refusal["kind"] != TrainingError.__name__:
+                raise revive(refusal)
         return {one: self.done[one] for one in trials if self.done[one].refused is None}
 
 
@@ -73,7 +78,7 @@ def search(
     split: Split,
     out: Path,
     order: SearchOrder,
-    on: TimedOn,
+    on: Sequence[TimedOn],
     recipe: Recipe,
     *,
     on_bad: OnBad = "error",
@@ -82,7 +87,7 @@ def search(
     restart: bool = False,
     show: bool = True,
     say: Say = lambda _: None,
-) -> Front:
+) -> list[Front]:
     """Finds the sizes that err least within some milliseconds, and says what that is worth: each
     is compared with the sizes made by hand, and with a random search of equal cost and filter.
 
@@ -91,9 +96,9 @@ def search(
         dataset: data at ``recipe.image_size``.
         split: its validation people choose; its test people are asked once, at the end.
         out: the folder of the front, with the checkpoints of what was found; a killed search goes
-            on.
+            on. Of several devices ``OUT/NAME``, a front each, from one set of trainings.
         order: budgets and effort.
-        on: the device that the milliseconds are of.
+        on: the devices that the milliseconds are of.
         recipe: the recipe of a full training; its size is not read.
         on_bad: the way that the data were loaded.
         seed: the seed of draws and of the first training.
@@ -103,10 +108,10 @@ def search(
         say: told what is done.
 
     Returns:
-        The front, as it is in ``front.json``.
+        A front a device, as it is in ``front.json``.
 
     Raises:
-        InputError: no size meets a budget, or nothing is known of the device.
+        InputError: no size meets a budget, nothing is known of a device, or one is given twice.
         TrainingError: every candidate of a budget diverged.
         DataError, OutputError: see `train_pictures`.
 
@@ -117,60 +122,83 @@ def search(
     kind, split = TASKS.get(task), fitting(split, dataset, show=show)
     assert issubclass(kind, GroupTask)
     split = smaller(split, dataset, order.pictures, seed)
-    world = opened(dataset, split, kind, recipe, device)
+    world, names = opened(dataset, split, kind, recipe, device), [device_slug(one.on) for one in on]
+    if len({*names}) < len(names):
+        raise InputError("`on`", "a device is given twice", "Give each once")
+    fronts, shared = list[Front](), training_dir(out)
+    for name, one in zip(names, on, strict=True):
+        alone = len(on) == 1
+        place = out if alone else out / name
+        with training_place(place, FRONT_FILE, OURS, restart=restart) as work:
+            folder = (work if alone else shared) / "trials"
+            trainer = Trainer(order, world, folder, on_bad, show)
+            fronts.append(_front(task, trainer, one, place, work, seed, say))
+    shutil.rmtree(shared, ignore_errors=True)
+    return fronts
+
+
+def _front(
+    task: Literal["age", "classes"],
+    trainer: Trainer,
+    on: TimedOn,
+    out: Path,
+    work: Path,
+    seed: int,
+    say: Say,
+) -> Front:
+    """The front of one device, with its folder."""
+    order, world = trainer.order, trainer.world
+    recipe, at = world.task.recipe, tuple(sorted({*order.at}))
     space = SPACES.get(task)(recipe.image_size, len(world.task.edges) - 1)
-    at = tuple(sorted({*order.at}))
-    with training_place(out, FRONT_FILE, OURS, restart=restart) as work:
-        timed = known_here(world, space, work / "machine", on, say) if on.here else on
-        known = timed.calibration()
-        searched = draw(space, known, at, order.candidates, seed)
-        by_chance = draw(space, known, at, at_random(order.candidates, recipe.epochs), seed + 1)
-        trainer = Trainer(order, world, work, on_bad, show)
-        chosen = halved(trainer, searched.sizes, rungs(order.candidates, recipe.epochs), seed, say)
-        full = [(max(map(len, by_chance.sizes.values())), recipe.epochs)]
-        lucky = halved(trainer, by_chance.sizes, full, seed, say)
-        hand = {
-            size.partition(":")[0]: size
-            for size in space.by_hand
-            if known.predict(space.work(size)) <= at[-1]
-        }
-        named: dict[tuple[Found, str], str] = {
-            **{("search", f"at-{budget:g}"): size for budget, size in chosen.items()},
-            **{("random", f"random-{budget:g}"): size for budget, size in lucky.items()},
-            **{("hand", name): size for name, size in hand.items()},
-        }
-        seeds = range(seed, seed + order.seeds)
-        say(f"training {counted(len(named), 'finalist')} with {counted(len(seeds), 'seed')} ...")
-        finalists = _trained(trainer, named, work, recipe.epochs, seeds)
+    timed = known_here(world, space, work / "machine", on, say) if on.here else on
+    known = timed.calibration()
+    searched = draw(space, known, at, order.candidates, seed)
+    by_chance = draw(space, known, at, at_random(order.candidates, recipe.epochs), seed + 1)
+    chosen = halved(trainer, searched.sizes, rungs(order.candidates, recipe.epochs), seed, say)
+    full = [(max(map(len, by_chance.sizes.values())), recipe.epochs)]
+    lucky = halved(trainer, by_chance.sizes, full, seed, say)
+    hand = {
+        size.partition(":")[0]: size
+        for size in space.by_hand
+        if known.predict(space.work(size)) <= at[-1]
+    }
+    named: dict[tuple[Found, str], str] = {
+        **{("search", f"at-{budget:g}"): size for budget, size in chosen.items()},
+        **{("random", f"random-{budget:g}"): size for budget, size in lucky.items()},
+        **{("hand", name): size for name, size in hand.items()},
+    }
+    seeds = range(seed, seed + order.seeds)
+    say(f"training {counted(len(named), 'finalist')} with {counted(len(seeds), 'seed')} ...")
+    finalists = _trained(trainer, named, work, recipe.epochs, seeds)
+    for item in finalists:
+        save_models(world, item, seeds)
+    say("exporting and comparing the finalists ...")
+    files, took = milliseconds_of(finalists, on)
+    points = points_of(world, space, known, finalists, files, took, seed)
+    front = Front(
+        task=task,
+        data=world.dataset.facts,
+        split_sha256=world.split.sha256,
+        people=len(np.unique(world.sets.test.subject_N)),
+        recipe={**recipe.to_dict(), "size": ""},
+        at=at,
+        device=known.device,
+        source=known.source,
+        delegate=known.setting.delegate,
+        threads=known.setting.threads,
+        held_out=known.held_out,
+        order=_order(points),
+        points=with_best(points),
+        cost=_cost(trainer, (searched, by_chance)),
+        versions=versions(),
+    ).sealed()
+    with atomic_dir(out, owner=FRONT_FILE, ours=OURS) as temporary:
         for item in finalists:
-            save_models(world, item, seeds)
-        say("exporting and comparing the finalists ...")
-        files, took = milliseconds_of(finalists, on)
-        points = points_of(world, space, known, finalists, files, took, seed)
-        front = Front(
-            task=task,
-            data=dataset.facts,
-            split_sha256=split.sha256,
-            people=len(np.unique(world.sets.test.subject_N)),
-            recipe={**recipe.to_dict(), "size": ""},
-            at=at,
-            device=known.device,
-            source=known.source,
-            delegate=known.setting.delegate,
-            threads=known.setting.threads,
-            held_out=known.held_out,
-            order=_order(points),
-            points=with_best(points),
-            cost=_cost(trainer, (searched, by_chance)),
-            versions=versions(),
-        ).sealed()
-        with atomic_dir(out, owner=FRONT_FILE, ours=OURS) as temporary:
-            for item in finalists:
-                if item.found == "search":
-                    for place in item.places:
-                        shutil.copytree(place, temporary / place.name)
-                    shutil.copytree(item.file, temporary / FILES / item.name)
-            front.save(temporary / FRONT_FILE)
+            if item.found == "search":
+                for place in item.places:
+                    shutil.copytree(place, temporary / place.name)
+                shutil.copytree(item.file, temporary / FILES / item.name)
+        front.save(temporary / FRONT_FILE)
     return front
 
 

@@ -5,7 +5,7 @@ error on validation people out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,15 @@ from unplug.core import json_sha256
 from unplug.sdk.evidence.fleet import Context, FleetJob, Result
 from unplug.sdk.forgetting.tasks import TASKS, GroupTask
 from unplug.sdk.learning.data import Dataset, OnBad, Split, fitting, load_dataset, load_split
-from unplug.sdk.learning.training import ClassPredictions, Predictions, Recipe, Sets, predict
+from unplug.sdk.learning.training import (
+    ClassPredictions,
+    Predictions,
+    Recipe,
+    Sets,
+    StateFile,
+    fingerprint,
+    predict,
+)
 
 JOB = "unplug.sdk.searching.trials:trial"
 CONTEXT = "unplug.sdk.searching.trials:world"
@@ -29,12 +37,14 @@ class World:
     Args:
         task: the task; each training replaces the size and the epochs of its recipe.
         dataset, split, sets: the data, who is in which part, and the parts in memory.
+        states: folder of the states of trainings that a killed search left.
     """
 
     task: GroupTask
     dataset: Dataset
     split: Split
     sets: Sets
+    states: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +82,7 @@ def opened(
 
 
 def context(world: World, split: Path, on_bad: OnBad) -> Context:
-    """The same world, for another process."""
+    """The same world, for another process; states of trainings lie next to the split."""
     facts: dict[str, Any] = {
         "spec": world.dataset.spec,
         "split": str(split),
@@ -90,11 +100,11 @@ def world(
     """What `context` names."""
     made, kind = Recipe.from_dict(recipe), TASKS.get(task)
     assert issubclass(kind, GroupTask)
-    known: Sequence[str] | None = () if task == "classes" else None
-    dataset = load_dataset(spec, made.image_size, on_bad=on_bad, show=False, labelled=known)
-    return opened(
-        dataset, fitting(load_split(Path(split)), dataset), kind, made, torch.device(device)
-    )
+    labels: Sequence[str] | None = () if task == "classes" else None
+    dataset = load_dataset(spec, made.image_size, on_bad=on_bad, show=False, labelled=labels)
+    place = Path(split)
+    known = opened(dataset, fitting(load_split(place), dataset), kind, made, torch.device(device))
+    return replace(known, states=place.parent / "states")
 
 
 def trial(shared: World, size: str, epochs: int, seed: int) -> Result:
@@ -103,13 +113,29 @@ def trial(shared: World, size: str, epochs: int, seed: int) -> Result:
     """
     task = sized(shared.task, size, epochs)
     sets = shared.sets
-    done = task.fit(sets.train, sets.validation, seed=seed, state=None, show=False, label="")
+    state = _state(shared, Trial(size=size, epochs=epochs, seed=seed))
+    done = task.fit(sets.train, sets.validation, seed=seed, state=state, show=False, label="")
     error = float(errors(predict(done.model, sets.validation)).mean())
     full = epochs == shared.task.recipe.epochs
     kept = done.model.state_dict() if full else {}
     tensors = {name: value.detach().cpu().numpy() for name, value in kept.items()}
     facts = {"error": error, "passes": done.passes, "seconds": round(done.wall_s, 3)}
+    if state is not None:
+        state.path.unlink(missing_ok=True)
     return Result(tensors=tensors, facts=facts)
+
+
+def _state(shared: World, asked: Trial) -> StateFile | None:
+    """Where a training keeps its state after each epoch, for a search that is killed meanwhile."""
+    if shared.states is None:
+        return None
+    facts = {
+        "split": shared.split.sha256,
+        "data": shared.dataset.digest,
+        "torch": torch.__version__,
+    }
+    mark = fingerprint(**facts, recipe=shared.task.recipe.to_dict(), trial=asdict(asked))
+    return StateFile(path=shared.states / f"{mark[:24]}.safetensors", fingerprint=mark)
 
 
 def sized(task: GroupTask, size: str, epochs: int) -> GroupTask:

@@ -1,4 +1,5 @@
 from .backend import BACKENDS as BACKENDS
+from .backend import revive as revive
 from .job import Context as Context
 from .job import FleetJob as FleetJob
 from .job import job_fingerprint as job_fingerprint

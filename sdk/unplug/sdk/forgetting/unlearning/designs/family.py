@@ -7,7 +7,7 @@ Shapes: N, M samples, C pooled channels of a trunk, D random features, K answers
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,6 +28,8 @@ member's must explain.
 """
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Penalties of a map, a sample and a feature of spread 1."""
+MOST_SPREAD = 3.0
+"""What a map explains worse is not made up for by more than this factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,8 @@ class Link:
 
     Args:
         penalty: the map's, of `PENALTIES`; 0 of a reference to itself, which needs none.
+        spread: mapped features are as spread as the reference's; a ridge alone draws them to their
+            mean.
         own: the trunk's own answer stands in the place of the reference's: both mean the same.
         explained: the share of the reference's features, over held pictures, that it explains.
         error: mean error of the reference's head on mapped features of held pictures, in years, or
@@ -75,6 +79,7 @@ class Link:
     """
 
     penalty: float
+    spread: bool = False
     own: bool = False
     explained: float
     error: float
@@ -140,25 +145,44 @@ def best_reference(family: Sequence[Kin]) -> tuple[Kin, dict[str, Link]]:
 
 
 def linked(reference: Kin, kin: Kin) -> Link:
-    """The map by whose penalty the head of a reference errs least on pictures that no trunk was
-    trained on; of two such the one that explains more.
+    """The map by which the head of a reference errs least on pictures that no trunk was trained on;
+    of two such the one that explains more.
     """
     if kin is reference:
         return Link(penalty=0.0, explained=1.0, error=_error(reference, kin.held_MC))
     mean_C, spread_C = moments(seen_NC := reference.seen_NC)
-    mine_MC, theirs_MC, links = kin.held_MC, reference.held_MC, list[Link]()
+    theirs_MC, links, answers = reference.held_MC, list[Link](), _answers(reference, kin)
     whole = max(float(((theirs_MC - mean_C) / spread_C).square().sum()), 1e-9)
     maps = ridges(kin.seen_NC, seen_NC, PENALTIES)
-    for penalty, (weight_KC, bias_K) in zip(PENALTIES, maps, strict=True):
-        mapped_MK = mine_MC @ weight_KC.T + bias_K
-        left = float(((theirs_MC - mapped_MK) / spread_C).square().sum())
-        explained = 1.0 - left / whole
-        links.append(Link(penalty=penalty, explained=explained, error=_error(reference, mapped_MK)))
-        if answers := _answers(reference, kin):
-            mapped_MK[:, -answers:] = mine_MC[:, -answers:]
-            error = _error(reference, mapped_MK)
-            links.append(Link(penalty=penalty, own=True, explained=explained, error=error))
+    for penalty, (weight_CC, bias_C) in zip(PENALTIES, maps, strict=True):
+        left = (theirs_MC - kin.held_MC @ weight_CC.T - bias_C) / spread_C
+        explained = 1.0 - float(left.square().sum()) / whole
+        for spread in (False, True):
+            for own in (False, True)[: 1 + bool(answers)]:
+                link = Link(penalty=penalty, spread=spread, own=own, explained=explained, error=0.0)
+                weight_KC, bias_K = bent((weight_CC, bias_C), link, kin.seen_NC, seen_NC, answers)
+                error = _error(reference, kin.held_MC @ weight_KC.T + bias_K)
+                links.append(replace(link, error=error))
     return min(links, key=lambda link: (link.error, -link.explained))
+
+
+def bent(
+    ridge: tuple[Tensor, Tensor], link: Link, mine_NC: Tensor, theirs_NC: Tensor, answers: int
+) -> tuple[Tensor, Tensor]:
+    """A ridge W x + b with what a link adds to it: g (W x + b - m) + m, with m the mean of the
+    reference's features and g their spread over that of the mapped ones, at most `MOST_SPREAD`; its
+    last rows read the own answer.
+    """
+    weight_CC, bias_C = (part.clone() for part in ridge)
+    if link.spread:
+        mapped_C = (mine_NC @ weight_CC.T + bias_C).std(0)
+        gain_C = (theirs_NC.std(0) / mapped_C.clamp(min=1e-9)).clamp(max=MOST_SPREAD)
+        weight_CC = gain_C[:, None] * weight_CC
+        bias_C = gain_C * bias_C + (1.0 - gain_C) * theirs_NC.mean(0)
+    if link.own:
+        weight_CC[-answers:], bias_C[-answers:] = 0.0, 0.0
+        weight_CC[-answers:, -answers:] = torch.eye(answers, dtype=weight_CC.dtype)
+    return weight_CC, bias_C
 
 
 def _answers(reference: Kin, kin: Kin) -> int:
@@ -236,10 +260,8 @@ def join(reference: Kin, kin: Kin, link: Link) -> None:
         )
         raise InputError(f"`family` {kin.name}", why, "Leave it out, or train it for longer")
     mine_NC, theirs_NC = (torch.cat([item.seen_NC, item.held_MC]) for item in (kin, reference))
-    ((weight_CC, bias_C),) = ridges(mine_NC, theirs_NC, (link.penalty,))
-    if link.own and (answers := _answers(reference, kin)):
-        weight_CC[-answers:], bias_C[-answers:] = 0.0, 0.0
-        weight_CC[-answers:, -answers:] = torch.eye(answers, dtype=weight_CC.dtype)
+    (ridge,) = ridges(mine_NC, theirs_NC, (link.penalty,))
+    weight_CC, bias_C = bent(ridge, link, mine_NC, theirs_NC, _answers(reference, kin))
     first, own = reference.model.lift, kin.model.lift
     assert first is not None and own is not None
     lift_DC = first.weight.double().cpu()

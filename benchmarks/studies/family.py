@@ -71,10 +71,12 @@ def weights(folder: Path) -> list[Path]:
 @click.option("--pixels", default=32)
 @click.option("--epochs", default=24)
 @click.option("--pictures", default=4000, help="Of each of the two sets, two a person.")
-def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int) -> None:
+@click.option("--draw", default=0, help="Of people: maps were chosen on draw 0.")
+def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int, draw: int) -> None:
     """Trains the trunks, each design over them, and the family."""
     spec = f"synth:n={pictures},subjects={pictures // 2},seed="
-    agreed, personal = (load_dataset(f"{spec}{seed}", pixels, show=False) for seed in (2, 1))
+    seeds = (2 * draw + 2, 2 * draw + 1)
+    agreed, personal = (load_dataset(f"{spec}{seed}", pixels, show=False) for seed in seeds)
     how: dict[str, Any] = {"device": "cpu", "show": False}
     own, split = make_split(agreed, seed=0), make_split(personal, seed=0)
     trained = {"size": "nano", "epochs": epochs, "batch_size": 16, "lr": 2e-3}
@@ -135,7 +137,7 @@ def main(work: Path, out: Path, pixels: int, epochs: int, pictures: int) -> None
         steps.append({"people": len(gone)} | asked(family, alone, personal, ids, work))
     facts = {
         "command": f"python -m benchmarks.studies.family --pixels {pixels} --epochs {epochs} "
-        f"--pictures {pictures} --work WORK --out {out.name}",
+        f"--pictures {pictures} --draw {draw} --work WORK --out {out.name}",
         "trunks": TRUNKS,
         "data": [agreed.spec, personal.spec],
         "pixels": pixels,

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -33,6 +34,7 @@ from unplug.sdk.forgetting.unlearning.designs.family import (
     PENALTIES,
     Kin,
     Link,
+    bent,
     best_reference,
     linked,
     ridges,
@@ -139,6 +141,7 @@ def kin(name: str, x_NC: torch.Tensor, truth_N: torch.Tensor, *layers: Any) -> K
         network[part] = nn.Linear(len(weight[0]), len(weight))
         network[part].load_state_dict({"weight": torch.tensor(weight), "bias": torch.tensor(bias)})
     network.classifier, network.more = network["classifier"], int(len(weight) == 1)
+    network.answer_channels = 0  # type: ignore[assignment]
     unread: Any = None
     ids = tuple(map(str, range(len(x_NC))))
     rows = TrunkRows(
@@ -190,6 +193,26 @@ def test_of_labels_the_error_is_the_share_of_wrong_ones_and_the_better_map_break
     double = linked(reference, kin("b", 2.0 * x_NC, label_N, *layers))
     assert double.error == 0.25 and double.penalty == min(PENALTIES)
     assert double.explained == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_bent_map_has_the_spread_of_the_reference_and_its_own_answer() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mine_NC = torch.randn(500, 4, generator=generator, dtype=torch.float64)
+    noise_NC = torch.randn(500, 3, generator=generator, dtype=torch.float64)
+    theirs_NC = 2.0 * mine_NC[:, :3] + noise_NC + 5.0
+    (ridge,) = ridges(mine_NC, theirs_NC, (1.0,))
+    link = Link(penalty=1.0, spread=True, own=True, explained=0.5, error=0.0)
+    weight_KC, bias_K = bent(ridge, link, mine_NC, theirs_NC, 1)
+    mapped_NK = mine_NC @ weight_KC.T + bias_K
+    torch.testing.assert_close(mapped_NK[:, :2].std(0), theirs_NC[:, :2].std(0))
+    torch.testing.assert_close(mapped_NK[:, :2].mean(0), theirs_NC[:, :2].mean(0))
+    assert torch.equal(mapped_NK[:, 2], mine_NC[:, 3])
+    plain = bent(ridge, replace(link, spread=False, own=False), mine_NC, theirs_NC, 1)
+    assert all(map(torch.equal, plain, ridge))
+    # what is explained by next to nothing is not blown up: three times as wide at most
+    weak = ridge[0] * 1e-6, ridge[1]
+    wide_KC, _ = bent(weak, replace(link, own=False), mine_NC, theirs_NC, 1)
+    torch.testing.assert_close(wide_KC, 3.0 * weak[0])
 
 
 def test_consented_pictures_alone_decide_the_reference_and_the_maps(

@@ -24,7 +24,7 @@ from unplug.core import (
     versions,
 )
 from unplug.mobile_bench import device_slug
-from unplug.sdk.evidence.fleet import Result, backend_for, read_result, revive, run_jobs
+from unplug.sdk.evidence.fleet import BACKENDS, Result, backend_for, read_result, revive, run_jobs
 from unplug.sdk.forgetting.tasks import TASKS, GroupTask
 from unplug.sdk.learning.data import Dataset, OnBad, Split, fitting, save_split
 from unplug.sdk.learning.training import Recipe, training_dir, training_place
@@ -125,6 +125,8 @@ def search(
     world, names = opened(dataset, split, kind, recipe, device), [device_slug(one.on) for one in on]
     if len({*names}) < len(names):
         raise InputError("`on`", "a device is given twice", "Give each once")
+    if order.backend is not None:
+        BACKENDS.get(order.backend)
     fronts, shared = list[Front](), training_dir(out)
     for name, one in zip(names, on, strict=True):
         alone = len(on) == 1

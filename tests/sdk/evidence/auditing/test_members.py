@@ -104,7 +104,8 @@ def test_a_planted_file_of_a_member_raises_an_alarm_that_names_it(
     assert mine.member == member and report.model(honest.name).member is None
     for attack in ("loss", "error"):
         assert mine.attacks[attack].auc.value == pytest.approx(original.attacks[attack].auc.value)
-    assert {(alarm.kind, alarm.model) for alarm in report.alarms} == {("not-forgotten", name)}
+    assert "not-forgotten" in {alarm.kind for alarm in report.alarms}
+    assert {alarm.model for alarm in report.alarms} == {name}
 
 
 def test_a_member_with_the_originals_weights_is_refused(here: Path, tmp_path: Path) -> None:

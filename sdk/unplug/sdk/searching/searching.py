@@ -48,7 +48,7 @@ class Trainer:
         save_split(world.split, split)
         self.order, self.world, self._folder, self._show = order, world, folder, show
         self._context = context(world, split, on_bad)
-        self._facts = json_sha256([world.dataset.digest, world.split.sha256, torch.__version__])
+        self.facts = json_sha256([world.dataset.digest, world.split.sha256, torch.__version__])
         self.done: dict[Trial, Result] = {}
 
     def train(self, trials: Sequence[Trial]) -> dict[Trial, Result]:
@@ -61,7 +61,7 @@ class Trainer:
             backend=self.order.backend or backend_for(self._device),
             workers=self.order.workers,
             show=self._show,
-            fingerprint=self._facts,
+            fingerprint=self.facts,
             cluster=self.order.cluster,
         ).check("trainings", len(new))
         self.done |= {one: read_result(self._folder, one.job.name) for one in new}
@@ -152,7 +152,9 @@ def _front(
     order, world = trainer.order, trainer.world
     recipe, at = world.task.recipe, tuple(sorted({*order.at}))
     space = SPACES.get(task)(recipe.image_size, len(world.task.edges) - 1)
-    timed = known_here(world, space, work / "machine", on, say) if on.here else on
+    timed = (
+        known_here(world, space, work / f"machine-{recipe.image_size}", on, say) if on.here else on
+    )
     known = timed.calibration()
     searched = draw(space, known, at, order.candidates, seed)
     by_chance = draw(space, known, at, at_random(order.candidates, recipe.epochs), seed + 1)
@@ -265,16 +267,22 @@ def _trained(
         for key, size in named.items()
     }
     done = trainer.train([one for asked in trials.values() for one in asked])
+    # by their content: a search that goes on with another order may find others of the same name
+    recipe = trainer.world.task.recipe.to_dict()
+    folder = {
+        key: work / json_sha256([trainer.facts, recipe, size, list(seeds)])[:24]
+        for key, size in named.items()
+    }
     return [
         Finalist(
             name=name,
             found=found,
             size=named[found, name],
             places=tuple(
-                work / "models" / (name if not number else f"{name}-seed-{seed}")
+                folder[found, name] / (name if not number else f"{name}-seed-{seed}")
                 for number, seed in enumerate(seeds)
             ),
-            file=work / FILES / name,
+            file=folder[found, name] / FILES,
             results=tuple(done[one] for one in asked),
         )
         for (found, name), asked in trials.items()

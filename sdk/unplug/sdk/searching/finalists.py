@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from unplug.core import ConversionError, sha256_file
 from unplug.export import Artifact, measure_parity
@@ -52,14 +53,23 @@ class Finalist:
     results: tuple[Result, ...]
 
 
-def save_models(world: World, finalist: Finalist, seeds: Sequence[int]) -> None:
-    """A checkpoint a seed."""
-    task = sized(world.task, finalist.size, world.task.recipe.epochs)
-    for seed, place, result in zip(seeds, finalist.places, finalist.results, strict=True):
-        if place.exists():
-            continue
+def _models(world: World, finalist: Finalist) -> list[nn.Module]:
+    """The trained networks, one a seed, on the device of the data."""
+    task, models = sized(world.task, finalist.size, 1), list[nn.Module]()
+    for result in finalist.results:
         model = task.build(world.sets.train)
         model.load_state_dict({key: torch.from_numpy(one) for key, one in result.tensors.items()})
+        models.append(model.to(world.sets.train.device).eval())
+    return models
+
+
+def save_models(world: World, finalist: Finalist, seeds: Sequence[int]) -> None:
+    """Writes a checkpoint for each seed, where it is not there yet."""
+    task = sized(world.task, finalist.size, world.task.recipe.epochs)
+    known = zip(seeds, finalist.places, finalist.results, _models(world, finalist), strict=True)
+    for seed, place, result, model in known:
+        if place.exists():
+            continue
         passes = int(result.facts["passes"])
         cost = {
             "forward": passes,
@@ -68,19 +78,8 @@ def save_models(world: World, finalist: Finalist, seeds: Sequence[int]) -> None:
             "device": describe_device(world.sets.train.device),
         }
         where: Any = (world.sets, world.dataset, world.split)
-        model = model.to(world.sets.train.device).eval()
         record = record_of(task, model, *where, seed=seed, role="original", cost=cost)
         save_checkpoint(model.cpu(), place, record=record, card=task.card(record))
-
-
-def test_errors(world: World, finalist: Finalist) -> Errors:
-    """The error of each seed about each picture of the test people (S, N)."""
-    task, rows = sized(world.task, finalist.size, 1), list[Errors]()
-    for result in finalist.results:
-        model = task.build(world.sets.train).eval()
-        model.load_state_dict({key: torch.from_numpy(one) for key, one in result.tensors.items()})
-        rows.append(errors(predict(model.to(world.sets.test.device), world.sets.test)))
-    return np.stack(rows)
 
 
 def milliseconds_of(
@@ -123,7 +122,12 @@ def points_of(
     seed: int,
 ) -> list[FrontPoint]:
     """A point a finalist; those that were found are compared with every other."""
-    wrong = {item.name: test_errors(world, item) for item in finalists}
+    models = {item.name: _models(world, item) for item in finalists}
+    # the error of each seed about each picture of the test people
+    wrong: dict[str, Errors] = {
+        name: np.stack([errors(predict(model, world.sets.test)) for model in trained])
+        for name, trained in models.items()
+    }
     person_N, points = world.sets.test.subject_N, list[FrontPoint]()
     for item in finalists:
         mine_SN, estimated = wrong[item.name], known.predict(space.work(item.size))
@@ -139,9 +143,7 @@ def points_of(
                 name=item.name,
                 found=item.found,
                 size=item.size,
-                parameters=sum(
-                    value.size for key, value in item.results[0].tensors.items() if _learned(key)
-                ),
+                parameters=sum(one.numel() for one in models[item.name][0].parameters()),
                 macs=macs(space, item.size),
                 bytes=files[item.name].path.stat().st_size,
                 estimated_ms=estimated,
@@ -156,8 +158,3 @@ def points_of(
             )
         )
     return points
-
-
-def _learned(name: str) -> bool:
-    """Whether a tensor is a parameter: no statistic of a norm, no centre of an age group."""
-    return not name.endswith(("running_mean", "running_var", "num_batches_tracked", "age_centers"))

@@ -36,8 +36,8 @@ class FrontPoint:
         size: see `unplug.plugins.size_of`.
         parameters, macs: counts of the network.
         bytes: the size of the exported float32 file.
-        estimated_ms, low_ms, high_ms: milliseconds by the rows of the device; the ends are those of rows that
-            were held out, where there are enough.
+        estimated_ms, low_ms, high_ms: milliseconds by the rows of the device; the ends are those of
+            rows that were held out, where there are enough.
         measured_ms: the median on this machine, where the search was for it.
         validation: error of the first seed on the people who chose.
         error: the mean over seeds on people whom the search never saw, in years or as the share
